@@ -78,6 +78,7 @@ func pathEffect(kind EffectKind, pointer, path string) Effect {
 
 func effectID(kind EffectKind, pointer string) string { return string(kind) + ":" + pointer }
 
+// effect returns the one effect of an action.
 func (a Action) effect(pointer string) Effect {
 	switch a.Kind {
 	case ActionWrite:
@@ -148,6 +149,9 @@ func (in Intent) allFindings() []Finding {
 	return append(list, in.structureFindings()...)
 }
 
+// textFindings returns the findings in the goal and the constraints. Equal constraints
+// count once, at their first position. done_undefined means that the intent has neither a
+// constraint nor an action.
 func (in Intent) textFindings() []Finding {
 	var list []Finding
 	for _, text := range prose.Placeholders(in.Goal) {
@@ -208,6 +212,8 @@ func (a Action) findings(at string, steps *argv.Budget) []Finding {
 	return nil
 }
 
+// pathFindings returns the faults of a path. member is the path's place in the effect, as
+// in "/cwd".
 func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
 	var list []Finding
 	for _, f := range pathname.Faults(path) {
@@ -225,6 +231,9 @@ func pathFindings(path string, kind EffectKind, pointer, member string) []Findin
 // writer is a cleaned path that an action writes, with its pointer.
 type writer struct{ path, pointer string }
 
+// structureFindings returns the findings about several effects together: writes that clash,
+// declared outputs that no action writes, and inputs that an action writes. If the intent
+// runs or calls something, that may write any output.
 func (in Intent) structureFindings() []Finding {
 	var writers []writer
 	runs := false

@@ -223,6 +223,8 @@ func (r *reader) length(s, at string, most int) {
 	}
 }
 
+// str reads a member that is a string of at most most characters. It refuses a missing
+// member only if the member is required.
 func (r *reader) str(obj map[string]any, at, name string, required bool, most int) string {
 	v, ok := obj[name]
 	if !ok {
@@ -256,6 +258,8 @@ func (r *reader) noNUL(s, at string) {
 	}
 }
 
+// stringList reads a member that is a list of at most most strings, each of at most runes
+// characters. A missing member is an empty list.
 func (r *reader) stringList(obj map[string]any, at, name string, most, runes int) []string {
 	v, ok := obj[name]
 	if !ok {
@@ -286,6 +290,7 @@ func (r *reader) stringList(obj map[string]any, at, name string, most, runes int
 	return out
 }
 
+// paths reads a list of at most most paths, and normalises each. It refuses a NUL.
 func (r *reader) paths(obj map[string]any, name string, most int) []string {
 	list := r.stringList(obj, "", name, most, contract.MaxPathRunes)
 	for i, s := range list {
@@ -304,6 +309,7 @@ const (
 	maxToolRunes = 256
 )
 
+// action reads one action. It refuses a member that the kind of the action does not have.
 func (r *reader) action(v any, at string) Action {
 	obj, ok := v.(map[string]any)
 	if !ok {
@@ -379,6 +385,8 @@ func (a Action) Bytes() []byte {
 	return b
 }
 
+// run reads the members of a run. It refuses an argv without a command, and what IV-02 and
+// IV-04 refuse under every profile.
 func (r *reader) run(obj map[string]any, at string, a *Action) {
 	r.only(obj, at, "kind", "id", "risk_level", "risk_tags", "argv", "env", "cwd", "stdin", "timeout_ms")
 	if _, ok := obj["argv"]; !ok {
@@ -402,6 +410,7 @@ func (r *reader) run(obj map[string]any, at string, a *Action) {
 	a.Env = r.env(obj, at)
 }
 
+// integer reads a whole number from least to most, both included.
 func (r *reader) integer(v any, at string, least, most int) int {
 	num, ok := v.(json.Number)
 	n, err := strconv.Atoi(string(num))
@@ -412,6 +421,7 @@ func (r *reader) integer(v any, at string, least, most int) int {
 	return n
 }
 
+// env reads the environment of a run: at most contract.MaxEnv names, each with a string.
 func (r *reader) env(obj map[string]any, at string) map[string]string {
 	v, ok := obj["env"]
 	if !ok {
@@ -435,6 +445,7 @@ func (r *reader) env(obj map[string]any, at string) map[string]string {
 	return env
 }
 
+// call reads the members of a call. Its params are any JSON object.
 func (r *reader) call(obj map[string]any, at string, a *Action) {
 	r.only(obj, at, "kind", "id", "risk_level", "risk_tags", "tool_id", "adapter_id", "params")
 	a.ToolID = r.str(obj, at, "tool_id", true, maxToolRunes)

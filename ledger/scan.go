@@ -277,6 +277,7 @@ func (s *scanner) count(to *int64) (ok bool) {
 	return ok
 }
 
+// repair reads a repair. The one of a torn tail has a hash, and no other has one.
 func (s *scanner) repair(p *Repair) (ok bool) {
 	if !s.next(`{"bytes":`) || !s.count(&p.Bytes) || !s.next(`,"offset":`) || !s.count(&p.Offset) {
 		return false

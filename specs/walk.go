@@ -81,6 +81,7 @@ func (w *walk) faultAt(name, format string, args ...any) {
 	w.leave()
 }
 
+// value checks a value by a shape. Free data and a null that the shape allows are right.
 func (w *walk) value(s *shape, v any) {
 	if s == nil || v == nil && slices.Contains(s.types, "null") {
 		return

@@ -208,6 +208,7 @@ func ended(plain *io.LimitedReader, packed *bufio.Reader) error {
 	return nil
 }
 
+// archiveError says that an archive is over its limit, cut off, or damaged.
 func archiveError(plain *io.LimitedReader, err error) error {
 	if plain.N <= 0 {
 		return fmt.Errorf("the archive unpacks to more than %d bytes", MaxTotalBytes)
@@ -218,6 +219,8 @@ func archiveError(plain *io.LimitedReader, err error) error {
 	return fmt.Errorf("the archive is damaged: %w", err)
 }
 
+// archived returns the entry of a header. It reads the file if a pack can have it and it
+// is within its limit.
 func archived(t *tar.Reader, h *tar.Header, name string) (Entry, error) {
 	e := Entry{Name: name, Kind: KindOther, Size: h.Size}
 	switch h.Typeflag {

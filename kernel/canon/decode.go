@@ -24,6 +24,7 @@ type DecodeError struct {
 	Msg     string
 }
 
+// Error returns the message behind the pointer.
 func (e *DecodeError) Error() string { return e.Pointer + ": " + e.Msg }
 
 // Decode reads v into a new value. It refuses a member that the type does not have,
@@ -131,6 +132,8 @@ func fillInt(to reflect.Value, v any) *DecodeError {
 	return nil
 }
 
+// fillMap returns the filler of a map with string keys. It fills the members in the order
+// of Compare, so that of several faults the same one is always named.
 func fillMap(t reflect.Type, element filler) filler {
 	return func(to reflect.Value, v any) *DecodeError {
 		m, ok := v.(map[string]any)
@@ -156,6 +159,7 @@ func fillAny(to reflect.Value, v any) *DecodeError {
 	return nil
 }
 
+// fillPointer returns the filler of a pointer. A null leaves the pointer as it is.
 func fillPointer(t reflect.Type, element filler) filler {
 	return func(to reflect.Value, v any) *DecodeError {
 		if v == nil {
@@ -182,6 +186,8 @@ func fillList(t reflect.Type, element filler) filler {
 	}
 }
 
+// fillStruct returns the filler of a struct. A field without a name in its json tag is no
+// member. Of several unknown members, the error names the first by Compare.
 func fillStruct(t reflect.Type, known map[reflect.Type]*filler) filler {
 	type member struct {
 		name string

@@ -109,6 +109,8 @@ func writesItself(t reflect.Type) bool {
 	return false
 }
 
+// orNull returns the step that writes null for a nil value, and otherwise takes the step s
+// one level deeper. It refuses a value deeper than maxEncodeDepth.
 func orNull(s step) step {
 	return func(dst []byte, v reflect.Value, depth int) ([]byte, error) {
 		if v.IsNil() {
@@ -169,6 +171,8 @@ type field struct {
 	step  step
 }
 
+// structStep returns the step of a struct. A struct that fieldsOf refuses, or that has two
+// members of one name, is left to encoding/json.
 func structStep(t reflect.Type, known map[reflect.Type]*step) step {
 	if made := known[t]; made != nil {
 		return func(dst []byte, v reflect.Value, depth int) ([]byte, error) { return (*made)(dst, v, depth) }
@@ -222,6 +226,8 @@ func fieldsOf(t reflect.Type, at []int, known map[reflect.Type]*step) (list []fi
 // nameBytes are the bytes of names that are valid in every tag.
 const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
+// membersStep returns the step that writes the members in the order of fields. Each member's
+// text begins with a comma; the first comma becomes the opening brace.
 func membersStep(fields []field) step {
 	return func(dst []byte, v reflect.Value, depth int) (_ []byte, err error) {
 		if depth > maxEncodeDepth {

@@ -78,6 +78,8 @@ func CheckVariables(at string, env map[string]string) []Violation {
 	return checkVariables(at, env, func(string) (msg, hint string) { return "", "" })
 }
 
+// checkVariables checks the form of each name and value. refused says what else is wrong
+// with a name, or "". A name without a proper form is reported for its form alone.
 func checkVariables(at string, env map[string]string, refused func(name string) (msg, hint string)) []Violation {
 	var list []Violation
 	for _, name := range canon.Names(env) {
@@ -97,6 +99,8 @@ func checkVariables(at string, env map[string]string, refused func(name string) 
 	return list
 }
 
+// isEnvName says whether a name is a letter or "_", and then letters, digits and "_", at
+// most MaxEnvNameBytes in all.
 func isEnvName(name string) bool {
 	if name == "" || len(name) > MaxEnvNameBytes || name[0] >= '0' && name[0] <= '9' {
 		return false

@@ -60,6 +60,7 @@ func hasDrive(segment string) bool {
 	return len(segment) > 1 && segment[1] == ':' && (segment[0]|0x20 >= 'a' && segment[0]|0x20 <= 'z')
 }
 
+// isTraversal says whether a segment shows only dots and spaces, with at least two dots.
 func isTraversal(segment string) bool {
 	dots := 0
 	for _, r := range segment {

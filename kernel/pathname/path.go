@@ -184,6 +184,7 @@ func Clean(p string) string {
 	return b.String()
 }
 
+// isCleanPath says whether Clean changes nothing.
 func isCleanPath(p string) bool {
 	rest := strings.TrimPrefix(p, "/")
 	if rest == "" {
@@ -287,6 +288,8 @@ func hasTraversal(segments []string) bool {
 	})
 }
 
+// wellFormed says whether a path has none of the faults of path_form. segments are the
+// parts of the path between slashes of either kind.
 func wellFormed(p string, segments []string) bool {
 	if len(p) > maxPathBytes || strings.HasSuffix(p, "/") || strings.HasSuffix(p, `\`) || !norm.NFC.IsNormalString(p) {
 		return false
@@ -312,6 +315,8 @@ func wellFormed(p string, segments []string) bool {
 	return named && segments[last] != "." && segments[last] != ".."
 }
 
+// isDevice says whether a segment is the name of a Windows device, with any extension: CON,
+// NUL, COM1, LPT¹.
 func isDevice(seg string) bool {
 	name, _, _ := strings.Cut(seg, ".")
 	name = strings.TrimRight(foldName(name), " ")
@@ -332,6 +337,8 @@ func isDevice(seg string) bool {
 	return false
 }
 
+// reservedRoot returns the first segment other than ".", folded, and whether a bundle
+// reserves it.
 func reservedRoot(p string) (string, bool) {
 	segments := strings.FieldsFunc(p, isSlash)
 	i := slices.IndexFunc(segments, func(seg string) bool { return seg != "." })

@@ -219,6 +219,8 @@ type finder struct {
 	mentioned bool
 }
 
+// add notes the placeholder between two positions, and reads on behind it. Equal texts are
+// noted once.
 func (f *finder) add(from, to int) {
 	text := f.source(from, to)
 	if f.seen == nil {
@@ -275,6 +277,7 @@ func (f *finder) questions() {
 	f.i = end
 }
 
+// braces finds {{name}} of at most maxPlaceholder bytes.
 func (f *finder) braces() {
 	start := f.i
 	f.i++
@@ -301,6 +304,7 @@ func (f *finder) braces() {
 	f.add(start, start+2+end+2)
 }
 
+// bracket finds [TBD], [insert name] and the like. A link, "[text](address)", is none.
 func (f *finder) bracket() {
 	start := f.i
 	f.i++
@@ -325,6 +329,7 @@ func (f *finder) bracket() {
 	}
 }
 
+// angle finds <your-name> and the like, unless the words around it speak of an element.
 func (f *finder) angle() {
 	start := f.i
 	f.i++
@@ -447,6 +452,7 @@ func isMarker(w string) bool {
 	return markerWords.Has(w) || len(w) == 3 && strings.EqualFold(w, "tbd")
 }
 
+// marker notes a marker word, unless the word is only mentioned.
 func (f *finder) marker(start, end int) {
 	prev, next := f.before(start), f.after(end)
 	attached := strings.IndexByte(`/\.-@#$%&~`, prev) >= 0 || strings.IndexByte(`/\-@`, next) >= 0 ||

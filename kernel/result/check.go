@@ -157,6 +157,7 @@ func first(list ...fault) string {
 	return ""
 }
 
+// schemaVersion is RS1. Like the checks below, it returns what is wrong, or "".
 func (d document) schemaVersion() string {
 	if d.str("run_schema_version") == "" {
 		return "/run_schema_version is missing or empty"
@@ -164,6 +165,7 @@ func (d document) schemaVersion() string {
 	return ""
 }
 
+// outcome is RS2.
 func (d document) outcome() string {
 	switch kernel.Outcome(d.str("kernel_result_kind")) {
 	case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
@@ -172,6 +174,7 @@ func (d document) outcome() string {
 	return "/kernel_result_kind is none of BUNDLE, CLARIFY, REFUSE"
 }
 
+// fields is RS3: the members that an outcome has, and those that it does not have.
 func (d document) fields() string {
 	kind := kernel.Outcome(d.str("kernel_result_kind"))
 	_, bundle := d.child("bundle")
@@ -198,6 +201,7 @@ func allFilled(list []any) bool {
 	return len(list) > 0
 }
 
+// mode is RS3a.
 func (d document) mode() string {
 	bundle := kernel.Outcome(d.str("kernel_result_kind")) == kernel.OutcomeBundle
 	_, executed := d.child("execution")
@@ -212,6 +216,7 @@ func (d document) mode() string {
 	)
 }
 
+// references is RS4: the hashes of the intent and the bundle have their form.
 func (d document) references() string {
 	intent, _ := d.child("intent")
 	bundle, there := d.child("bundle")
@@ -224,6 +229,7 @@ func (d document) references() string {
 	)
 }
 
+// policy is RS5. A result of a later version may have members of policy that are not known.
 func (d document) policy(want *kernel.PolicyProfile) string {
 	if want == nil {
 		return ""
@@ -245,6 +251,7 @@ func (d document) policy(want *kernel.PolicyProfile) string {
 	return ""
 }
 
+// noLeak is RS6: no path is absolute.
 func (d document) noLeak() string {
 	intent, _ := d.child("intent")
 	if absolute(intent.str("path")) {
@@ -287,6 +294,7 @@ func absolute(path string) bool {
 	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) || pathname.HasDrive(path)
 }
 
+// canonical is RS7. The files of an execution are in the order of their paths.
 func (d document) canonical(raw []byte, doc canon.Document) string {
 	if !bytes.Equal(raw, append(bytes.Clone(doc.Bytes()), '\n')) {
 		return "the bytes are not RFC 8785 canonical JSON and one LF"
@@ -301,6 +309,7 @@ func (d document) canonical(raw []byte, doc canon.Document) string {
 	return ""
 }
 
+// decision is RS8.
 func (d document) decision() string {
 	decision, there := d.child("decision")
 	accepted, said := decision.obj["accepted"].(bool)

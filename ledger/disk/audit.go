@@ -105,6 +105,8 @@ func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
 	return out, nil
 }
 
+// checkTile returns a function that compares a full tile with its file, and notes the result
+// in a.
 func (r *Reader) checkTile(a *Audited) func(tlog.Tile, []byte) error {
 	return func(t tlog.Tile, content []byte) error {
 		path := ledger.TilePath(t)

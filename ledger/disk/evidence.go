@@ -92,6 +92,7 @@ func settle(f file) error {
 	return nil
 }
 
+// same says whether a file has exactly this content.
 func same(f file, blob []byte) bool {
 	info, err := f.Stat()
 	if err != nil || info.Size() != int64(len(blob)) {
@@ -107,6 +108,8 @@ func same(f file, blob []byte) bool {
 // Blob reads a blob and checks that its content fits its name.
 func (l *Log) Blob(b ledger.Blob) ([]byte, error) { return readBlob(l.files, b) }
 
+// readBlob reads a blob. A missing one gives ErrNoBlob. One of another size or hash than its
+// name says gives ErrBadBlob.
 func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
 	name, err := blobName(b.SHA256)
 	if err != nil {

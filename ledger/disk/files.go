@@ -45,6 +45,7 @@ type folder struct {
 	root *os.Root
 }
 
+// openFolder opens a folder. It refuses a link, and a folder that is replaced meanwhile.
 func openFolder(dir string) (folder, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

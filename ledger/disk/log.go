@@ -167,6 +167,7 @@ func (l *Log) Close() error { return l.files.Close() }
 // Origin returns the name of the log.
 func (l *Log) Origin() string { return l.name }
 
+// poisoned returns ErrPoisoned if a failed append could not be undone.
 func (l *Log) poisoned() error {
 	if l.stopped != nil {
 		return fmt.Errorf("%w: %w", ErrPoisoned, l.stopped)

@@ -43,6 +43,8 @@ func (o origin) marshal() ([]byte, error) {
 	return b, err
 }
 
+// parseOrigin reads origin.json. It refuses unknown members, another format, a key of another
+// origin, and sizes that do not ascend from 1 on.
 func parseOrigin(b []byte) (origin, error) {
 	bad := func(format string, args ...any) (origin, error) {
 		return origin{}, fmt.Errorf("%s: %s", nameOrigin, fmt.Sprintf(format, args...))
@@ -79,6 +81,7 @@ func parseOrigin(b []byte) (origin, error) {
 
 var errNoLedger = errors.New("there is no ledger; make one with: fiador ledger init")
 
+// readOrigin reads the origin of a ledger. A missing file gives errNoLedger.
 func readOrigin(fsys files) (origin, error) {
 	b, err := readFile(fsys, nameOrigin, maxOriginBytes)
 	if isNotExist(err) {

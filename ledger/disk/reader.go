@@ -188,6 +188,8 @@ type Entry struct {
 	Err    error
 }
 
+// entryOf reads the next line, which must be the entry of that index, and checks the form of
+// its record.
 func entryOf(ctx context.Context, in *bufio.Reader, index int64) (e Entry) {
 	if index%1024 == 0 && ctx.Err() != nil {
 		return Entry{Err: ctx.Err()}
@@ -312,6 +314,7 @@ func (r *Reader) Blob(b ledger.Blob) ([]byte, error) { return readBlob(r.files, 
 // Pins returns the pinned checkpoints, by size, in their stored form.
 func (r *Reader) Pins() (map[int64][]byte, error) { return readPins(r.files) }
 
+// readPins reads the pinned checkpoints. A file whose name is no size is no pin.
 func readPins(fsys files) (map[int64][]byte, error) {
 	names, err := fsys.ReadDir(namePins)
 	if isNotExist(err) {

@@ -32,6 +32,8 @@ const (
 // errTable says that the table was changed by something else. It is then made again.
 var errTable = errors.New("the table of run ids is damaged")
 
+// openRuns opens the table of run ids, which has count entries. A file whose number of pages
+// is no power of two gives errTable.
 func openRuns(fsys files, flag int, count int64) (*runTable, error) {
 	f, err := fsys.Open(nameRuns, flag)
 	if err != nil {
@@ -84,6 +86,7 @@ func (p *page) valid(number, pages int64) bool {
 		int64(binary.LittleEndian.Uint64(p[8:])) == number && p.count() <= pageSlots
 }
 
+// read reads a page. A page that was not written as a whole gives errTable.
 func (t *runTable) read(number int64, p *page) error {
 	if _, err := t.file.ReadAt(p[:], number*pageBytes); err != nil {
 		if errors.Is(err, io.EOF) {

@@ -47,6 +47,7 @@ func (h head) marshal() ([]byte, error) {
 
 var errHead = errors.New("no head that fits")
 
+// parseHead reads a head. Any fault of it gives errHead.
 func parseHead(b []byte) (head, error) {
 	if len(b) != headBytes || binary.LittleEndian.Uint32(b[headBytes-4:]) != crc32.ChecksumIEEE(b[:headBytes-4]) {
 		return head{}, errHead

@@ -84,6 +84,7 @@ func Encode(t *testing.T, v any) string {
 	return b.String()
 }
 
+// NewSpecs returns the embedded schemas.
 func NewSpecs(t testing.TB) *specs.Set {
 	t.Helper()
 	set, err := specs.New()
@@ -93,6 +94,8 @@ func NewSpecs(t testing.TB) *specs.Set {
 	return set
 }
 
+// SecondValidator returns a schema compiled by another library than the one that package
+// specs uses. Both must decide alike.
 func SecondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
 	t.Helper()
 	src, _ := specs.Schema(string(kind))

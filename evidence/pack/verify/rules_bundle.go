@@ -79,6 +79,7 @@ func (v *verifier) sortedBy(text, rule string, bundle map[string]any, member str
 	}
 }
 
+// outputPathFault says why a path breaks BS7, or returns "".
 func outputPathFault(path string) string {
 	switch {
 	case pack.IsAbsolute(path):

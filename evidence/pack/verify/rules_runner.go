@@ -118,6 +118,7 @@ func (v *verifier) runnerSandbox(s map[string]any) {
 	v.must(level != "none" || backend == "" || backend == "none", "RN4", pack.RunnerFile+"#/sandbox/backend", "%s without isolation", backend)
 }
 
+// runnerLimits checks RN5.
 func (v *verifier) runnerLimits(limits map[string]any) {
 	for _, l := range []struct {
 		name     string
@@ -137,6 +138,7 @@ func (v *verifier) runnerLimits(limits map[string]any) {
 	}
 }
 
+// runnerCommands checks RN6.
 func (v *verifier) runnerCommands(c map[string]any) {
 	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "allowlist")
 	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "blocklist")
@@ -156,6 +158,7 @@ func (v *verifier) runnerCommands(c map[string]any) {
 	v.must(text(c, "shell") != "", "RN6", pack.RunnerFile+"#/commands/shell", "missing or empty")
 }
 
+// writeRoots checks RN7.
 func (v *verifier) writeRoots(runner map[string]any) {
 	v.sortedTexts("RN7", pack.RunnerFile, runner, "write_roots")
 	list, _ := runner["write_roots"].([]any)
@@ -171,6 +174,7 @@ func (v *verifier) runnerContext(c map[string]any) {
 	v.sortedTexts("RN8", pack.RunnerFile, c, "context", "env_allowlist")
 }
 
+// runnerTiming checks RN9.
 func (v *verifier) runnerTiming(timing map[string]any) {
 	start, startOK := v.runnerTime(timing, "started_at")
 	end, endOK := v.runnerTime(timing, "completed_at")
@@ -234,6 +238,7 @@ func (v *verifier) phases(timing map[string]any) {
 	}
 }
 
+// runnerExit checks RN10.
 func (v *verifier) runnerExit(exit map[string]any) {
 	const here = pack.RunnerFile + "#/exit/"
 	code, ok := canon.Whole(exit["code"])

@@ -52,6 +52,8 @@ func (s *strictLevel) checkLedger() {
 // their content.
 const maxRunLines = 3
 
+// readLines reads the records of at most maxRunLines lines. It returns false if a line is
+// none of a ledger. Seals that do not ascend and times that go back are violations too.
 func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 	body, complete := bytes.CutSuffix(text, []byte("\n"))
 	if !complete {
@@ -104,6 +106,7 @@ func (s *strictLevel) record(run *result.RunResult, r ledger.Record) (ledger.Rec
 	return r, true
 }
 
+// compareRecords names each member of a record that differs from what run.json gives.
 func (s *strictLevel) compareRecords(line int, got, want ledger.Record) {
 	for _, m := range []struct {
 		name  string

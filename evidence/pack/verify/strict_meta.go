@@ -38,6 +38,7 @@ func (s *strictLevel) checkMeta() {
 	}
 }
 
+// checkReceipt checks, without a key, that a receipt is about the last line of ledger.jsonl.
 func (s *strictLevel) checkReceipt(value any) {
 	here := pack.At(pack.MetaFile, sign.MetaReceipt)
 	receipt, ok := value.(string)
