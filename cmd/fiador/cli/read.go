@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"math"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence/screen"
@@ -209,24 +207,4 @@ func (a *App) open(name string) (*os.File, int, error) {
 		return nil, 0, runerr.Unreadable(path, "a folder, not a file", "name the file in it")
 	}
 	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device", "")
-}
-
-// ReadSmall reads a regular file of at most most bytes.
-func ReadSmall(name string, most int) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
-	if err != nil {
-		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that exists and may be read")
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, runerr.Unreadable(screen.Path(name), "not a regular file", "name a regular file")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err != nil {
-		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that may be read")
-	}
-	if len(b) > most {
-		return nil, runerr.Unreadable(screen.Path(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
-	}
-	return b, nil
 }

@@ -164,7 +164,7 @@ func receiptFile(path string) (ledger.Proof, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return ledger.Proof{}, errors.New("it is not a file that can be read")
 	}
-	b, err := cli.ReadSmall(path, ledger.MaxProofBytes)
+	b, err := ledgers.ReadSmall(path, ledger.MaxProofBytes)
 	if err != nil {
 		return ledger.Proof{}, errors.New("it is not a file that can be read")
 	}

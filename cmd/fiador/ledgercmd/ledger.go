@@ -65,7 +65,7 @@ func progressOf(a *cli.App, total int64) (tell func(int64), clear func()) {
 
 // checkpointFile reads a checkpoint, or the checkpoint in a proof.
 func checkpointFile(name string) (ledger.Promise, error) {
-	b, err := cli.ReadSmall(name, ledger.MaxProofBytes)
+	b, err := ledgers.ReadSmall(name, ledger.MaxProofBytes)
 	if err != nil {
 		return ledger.Promise{}, err
 	}

@@ -139,7 +139,7 @@ func checkProof(ctx context.Context, a *cli.App, f ledgers.ReadFlags, name strin
 	if err != nil {
 		return err
 	}
-	b, err := cli.ReadSmall(name, ledger.MaxProofBytes)
+	b, err := ledgers.ReadSmall(name, ledger.MaxProofBytes)
 	if err != nil {
 		return err
 	}

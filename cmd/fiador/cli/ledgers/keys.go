@@ -162,7 +162,7 @@ func VerifierKey(flag, text string) (ledger.Verifier, error) {
 	}
 	what := "--" + flag
 	if !isPrivate(text) {
-		b, readErr := cli.ReadSmall(text, ledger.MaxCheckpointBytes)
+		b, readErr := ReadSmall(text, ledger.MaxCheckpointBytes)
 		if readErr == nil {
 			what += " " + strconv.Quote(screen.Path(text))
 			text = strings.TrimSpace(string(b))

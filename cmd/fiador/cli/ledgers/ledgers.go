@@ -5,6 +5,8 @@ package ledgers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -193,4 +195,24 @@ func (f ReadFlags) Trusted() (*ledger.Verifier, error) {
 	}
 	k, err := VerifierKey("key", f.Key)
 	return &k, err
+}
+
+// ReadSmall reads a regular file of at most most bytes.
+func ReadSmall(name string, most int) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
+	if err != nil {
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that exists and may be read")
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, runerr.Unreadable(screen.Path(name), "not a regular file", "name a regular file")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that may be read")
+	}
+	if len(b) > most {
+		return nil, runerr.Unreadable(screen.Path(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
+	}
+	return b, nil
 }
