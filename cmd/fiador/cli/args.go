@@ -17,22 +17,26 @@ func HelpHint(cmd *cobra.Command) string {
 }
 
 // NoArgs refuses every argument.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasParent() {
-		return Usage(nearCommand(cmd, args[0]), "unknown command %q", args[0])
-	}
-	return Usage(HelpHint(cmd), "unexpected argument %q", args[0])
+func NoArgs(cmd *cobra.Command, args []string) error { return ExactArgs()(cmd, args) }
+
+// Group makes cmd a group of commands: without an argument it prints its help.
+func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = groupArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
-// GroupArgs refuses an argument that is no command of the group.
-func GroupArgs(cmd *cobra.Command, args []string) error {
+// groupArgs refuses an argument that is no command of the group.
+func groupArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return Usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
+	name := args[0]
+	if cmd.HasParent() {
+		name = cmd.Name() + " " + name
+	}
+	return Usage(nearCommand(cmd, args[0]), "unknown command %q", name)
 }
 
 // nearCommand returns the hint for an unknown command name.

@@ -46,7 +46,7 @@ const FailsWith = "fails-with"
 
 // Root returns the command fiador with its commands.
 func Root(a *App, commands ...*cobra.Command) *cobra.Command {
-	root := &cobra.Command{
+	root := Group(&cobra.Command{
 		Use:   "fiador",
 		Short: "the safety catch for agent intents",
 		Long: `Fiador reads what an agent wants to do, decides under a policy profile whether
@@ -65,15 +65,12 @@ Exit codes:
   fiador run intent.json --policy strict --bundle bundle.json`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		Args:              NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
-	}
+	}, commands...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return Usage(HelpHint(cmd), "%s", err)
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
-	root.AddCommand(commands...)
 	Complete(root, "color", "auto", "always", "never")
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()

@@ -18,7 +18,7 @@ import (
 
 // Ledger returns the group of commands of a ledger.
 func Ledger(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
 		Long: `The commands of a ledger: a folder with one line for every decision, in a tree
@@ -32,14 +32,10 @@ Exit codes:
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
   fiador ledger list --ledger ./ledger
   fiador ledger verify --ledger ./ledger`,
-		Args: cli.GroupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(initCommand(a), listCommand(a), showCommand(a), verifyCommand(a),
+	}, initCommand(a), listCommand(a), showCommand(a), verifyCommand(a),
 		proveCommand(a), checkProofCommand(a), consistencyCommand(a), compareCommand(a), pinCommand(a),
 		receiptsCommand(a), driftCommand(a), statsCommand(a), exportCommand(a), publishCommand(a),
 		replayCommand(a), repairCommand(a), rotateCommand(a))
-	return cmd
 }
 
 // proofError returns the error for a proof when a command cannot answer.

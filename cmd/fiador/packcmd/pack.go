@@ -9,7 +9,7 @@ import (
 
 // Pack returns the group of commands of run packs.
 func Pack(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "pack",
 		Short: "verify, show, sign and archive run packs",
 		Long: `A run pack proves one run to a reader who has nothing else. It is a folder, or an
@@ -23,9 +23,5 @@ Exit codes:
 		Example: `  fiador run intent.json --pack ./pack
   fiador pack verify ./pack
   fiador pack archive ./pack pack.tar.gz`,
-		Args: cli.GroupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(verifyCommand(a), showCommand(a), signCommand(a), archiveCommand(a), keygenCommand(a))
-	return cmd
+	}, verifyCommand(a), showCommand(a), signCommand(a), archiveCommand(a), keygenCommand(a))
 }

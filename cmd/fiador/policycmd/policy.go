@@ -28,7 +28,7 @@ import (
 
 // Policy returns the group of commands of a policy's author.
 func Policy(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "policy",
 		Short: "write, check, test and compare policies",
 		Long: `The commands of a policy's author. PATH is a folder with a profile.json and its
@@ -42,12 +42,8 @@ Exit codes:
 		Example: `  fiador policy new acme
   fiador policy check acme
   fiador policy test acme --coverage`,
-		Args: cli.GroupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCommand(a), checkCommand(a), testCommand(a),
+	}, newCommand(a), checkCommand(a), testCommand(a),
 		showCommand(a), diffCommand(a), fmtCommand(a))
-	return cmd
 }
 
 // intentsFolder is the folder of a policy with example intents for its tests.

@@ -29,7 +29,7 @@ const atOnce = 8
 
 // Conformance returns the group of commands that hold a wrapper against its contract.
 func Conformance(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "conformance",
 		Short: "test another program against a contract",
 		Long: `Conformance runs the vectors of a contract against any program that claims to keep it.
@@ -39,11 +39,7 @@ Exit codes:
   1  a vector failed
   2  the vectors could not be run`,
 		Example: `  fiador conformance safe-run -- ./safe-run`,
-		Args:    cli.GroupArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(conformanceSafeRunCommand(a))
-	return cmd
+	}, conformanceSafeRunCommand(a))
 }
 
 type conformanceFlags struct {

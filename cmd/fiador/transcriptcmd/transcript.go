@@ -28,7 +28,7 @@ import (
 
 // Transcript returns the group of commands that read logs of safe-run.
 func Transcript(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "transcript",
 		Short: "read back the logs of safe-run",
 		Long: `The commands that read a log of safe-run: what a command wrote to both its streams,
@@ -44,11 +44,7 @@ Exit codes:
 		Example: `  fiador transcript show .agent/FAIL-LOGS/safe-run-20260131-120000-1f0a77c2.log
   fiador transcript verify .agent/FAIL-LOGS/*.log
   zcat run.log.gz | fiador transcript events - | jq -r 'select(.stream == "STDERR").text'`,
-		Args: cli.GroupArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(showCommand(a), verifyCommand(a), eventsCommand(a))
-	return cmd
+	}, showCommand(a), verifyCommand(a), eventsCommand(a))
 }
 
 // logFile is a log that can be read at any offset.
