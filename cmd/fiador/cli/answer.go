@@ -46,6 +46,13 @@ func (a *App) Print(b []byte) error {
 	return Unprinted(err)
 }
 
+// RejectIf makes the exit status 1 if something is wrong. It never makes it 0 again.
+func (a *App) RejectIf(wrong bool) {
+	if wrong {
+		a.Status = ExitRejected
+	}
+}
+
 // PrintJSON prints one canonical document.
 func PrintJSON(a *App, v any) error {
 	b, _, err := canon.Artifact(v)

@@ -124,9 +124,7 @@ func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) 
 			fmt.Fprintf(&b, "%s  %s: %s\n", a.Page.Paint(screen.Red, "LOST"), screen.Plain(k.Name), screen.Plain(k.Fault))
 		}
 	}
-	if lost > 0 {
-		a.Status = cli.ExitRejected
-	}
+	a.RejectIf(lost > 0)
 	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", screen.Count(len(list), "receipt"), len(list)-lost, lost)
 	return a.Print([]byte(b.String()))
 }

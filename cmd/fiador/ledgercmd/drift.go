@@ -1,7 +1,6 @@
 package ledgercmd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -65,22 +64,15 @@ func ledgerDrift(ctx context.Context, a *cli.App, f driftFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(d.Differences) > 0 || f.strict && len(d.Flips) > 0 {
-		a.Status = cli.ExitRejected
-	}
-	if f.format == "json" {
-		d.Differences, d.Flips = cli.OrEmpty(d.Differences), cli.OrEmpty(d.Flips)
-		return cli.PrintJSON(a, struct {
-			Checkpoint ledger.Checkpoint `json:"checkpoint"`
-			ledger.Drift
-		}{s.Checkpoint(), d})
-	}
-	var out bytes.Buffer
-	driftText(cli.Terminal{W: &out, Color: a.Page.Color}, &d)
-	return a.Print(out.Bytes())
+	a.RejectIf(len(d.Differences) > 0 || f.strict && len(d.Flips) > 0)
+	d.Differences, d.Flips = cli.OrEmpty(d.Differences), cli.OrEmpty(d.Flips)
+	return cli.PrintAs(a, f.format, struct {
+		Checkpoint ledger.Checkpoint `json:"checkpoint"`
+		ledger.Drift
+	}{s.Checkpoint(), d}, func(t cli.Terminal) { driftText(t, d) })
 }
 
-func driftText(t cli.Terminal, d *ledger.Drift) {
+func driftText(t cli.Terminal, d ledger.Drift) {
 	field := func(name string, words ...string) {
 		t.Line(append([]string{"  " + t.Paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)
 	}

@@ -160,9 +160,8 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 		return err
 	}
 	r.seen++
-	if r.counts[rp.Status]++; rp.Status != replay.Match {
-		r.Status = cli.ExitRejected
-	}
+	r.counts[rp.Status]++
+	r.RejectIf(rp.Status != replay.Match)
 	doc := documentOf(index, rec, rp)
 	if r.f.format == "jsonl" {
 		b, _, err := canon.Artifact(doc)

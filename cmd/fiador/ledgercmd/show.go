@@ -112,9 +112,7 @@ func showEntries(ctx context.Context, a *cli.App, r *disk.Reader, what string, f
 		if err := list[i].examine(ctx, r); err != nil {
 			return err
 		}
-		if list[i].wrong() {
-			a.Status = cli.ExitRejected
-		}
+		a.RejectIf(list[i].wrong())
 	}
 	if f.format == "json" {
 		docs := make([]entryDocument, len(list))

@@ -69,19 +69,14 @@ func ledgerStats(ctx context.Context, a *cli.App, f statsFlags) error {
 		return err
 	}
 	c.checkpoint, c.open = s.Checkpoint(), s.open
-	switch f.format {
-	case "json":
-		return cli.PrintJSON(a, c.document())
-	case "csv":
+	if f.format == "csv" {
 		b, err := c.table()
 		if err != nil {
 			return err
 		}
 		return a.Print(b)
 	}
-	var out bytes.Buffer
-	c.text(cli.Terminal{W: &out, Color: a.Page.Color})
-	return a.Print(out.Bytes())
+	return cli.PrintAs(a, f.format, c.document(), c.text)
 }
 
 // counted holds the counts of a ledger.
@@ -159,18 +154,24 @@ func (c *counted) text(t cli.Terminal) {
 	}
 	t.Line("from "+c.First, "to "+c.Last)
 	styles := map[string]string{"BUNDLE": screen.Green, "CLARIFY": screen.Yellow, "REFUSE": screen.Red, "error": screen.Red}
-	group := func(title string, list []ledger.Count) {
-		if len(list) == 0 {
-			return
-		}
+	head := func(title string) {
 		t.Line()
 		t.Line(t.Paint(screen.Bold, title))
-		for _, n := range list[:min(len(list), c.top)] {
-			row(n.Name, styles[n.Name], n.N)
+	}
+	top := func(title string, length int, line func(i int)) {
+		if length == 0 {
+			return
 		}
-		if more := len(list) - c.top; more > 0 {
+		head(title)
+		for i := range min(length, c.top) {
+			line(i)
+		}
+		if more := length - c.top; more > 0 {
 			t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 		}
+	}
+	group := func(title string, list []ledger.Count) {
+		top(title, len(list), func(i int) { row(list[i].Name, styles[list[i].Name], list[i].N) })
 	}
 	group("kinds", c.Kinds.Most())
 	if n := int64(len(c.open)); n > 0 {
@@ -178,8 +179,7 @@ func (c *counted) text(t cli.Terminal) {
 	}
 	group("outcomes", c.Outcomes.Most())
 	if c.Accepted+c.Rejected > 0 {
-		t.Line()
-		t.Line(t.Paint(screen.Bold, "decisions"))
+		head("decisions")
 		row("accepted", screen.Green, c.Accepted)
 		row("not accepted", screen.Red, c.Rejected)
 	}
@@ -192,21 +192,8 @@ func (c *counted) text(t cli.Terminal) {
 	days := c.Days.ByName()
 	slices.Reverse(days)
 	group("newest days", days)
-	c.policies(t, digits)
-}
-
-// policies prints the policies that decided, the last used one first.
-func (c *counted) policies(t cli.Terminal, digits int) {
-	list := c.Uses()
-	if len(list) == 0 {
-		return
-	}
-	t.Line()
-	t.Line(t.Paint(screen.Bold, "policies"))
-	for _, p := range list[:min(len(list), c.top)] {
-		t.Line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.Paint(screen.Dim, "until "+p.Last))
-	}
-	if more := len(list) - c.top; more > 0 {
-		t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
-	}
+	uses := c.Uses() // the last used policy first
+	top("policies", len(uses), func(i int) {
+		row(string(uses[i].SHA256), "", uses[i].Ends, uses[i].Profile, t.Paint(screen.Dim, "until "+uses[i].Last))
+	})
 }

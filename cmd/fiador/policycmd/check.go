@@ -39,9 +39,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if len(c.faults) > 0 {
-				a.Status = cli.ExitRejected
-			}
+			a.RejectIf(len(c.faults) > 0)
 			return cli.PrintAs(a, format, struct {
 				Valid    bool     `json:"valid"`
 				Faults   []string `json:"faults"`

@@ -89,9 +89,7 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 			changes = append(changes, c)
 		}
 	}
-	if len(changes) > 0 {
-		a.Status = cli.ExitRejected
-	}
+	a.RejectIf(len(changes) > 0)
 	return cli.PrintAs(a, format, struct {
 		A       string         `json:"a"`
 		B       string         `json:"b"`

@@ -117,9 +117,7 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 		}
 	}
 	t := testedPolicy{tested, f}
-	if !t.good() {
-		a.Status = cli.ExitRejected
-	}
+	a.RejectIf(!t.good())
 	return printTested(a, t, screen.Folder(name))
 }
 

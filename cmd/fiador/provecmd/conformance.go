@@ -138,9 +138,7 @@ func conformanceSafeRun(ctx context.Context, a *cli.App, cmd *cobra.Command, f c
 	if err := errors.Join(printed, notRun(err)); err != nil {
 		return err
 	}
-	if report.failed > 0 {
-		a.Status = cli.ExitRejected
-	}
+	a.RejectIf(report.failed > 0)
 	return report.summary(a)
 }
 

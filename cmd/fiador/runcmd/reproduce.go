@@ -296,9 +296,7 @@ func (f reproduceFlags) ofTree(err error) error {
 
 // tellReproduced prints the result: a line for the matches and for each difference.
 func tellReproduced(a *cli.App, o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
-	if got.Matches < got.Runs {
-		a.Status = cli.ExitRejected
-	}
+	a.RejectIf(got.Matches < got.Runs)
 	if f.format == "json" {
 		return cli.PrintJSON(a, reproducedDocument(o, got))
 	}
