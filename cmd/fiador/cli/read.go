@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -38,6 +39,15 @@ func (a *App) Read(ctx context.Context, name string, most int) (Source, error) {
 		src.Bytes = append(src.Bytes, b...)
 	}
 	return src, nil
+}
+
+// ReadUpTo is Read for a file of at most most bytes. It refuses a larger one, with hint.
+func (a *App) ReadUpTo(ctx context.Context, name string, most int, hint string) (Source, error) {
+	src, err := a.Read(ctx, name, most)
+	if err == nil && len(src.Bytes) > most {
+		err = runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", most), hint)
+	}
+	return src, err
 }
 
 // Chunks yields the bytes of a file as they arrive, at most most bytes. An error comes

@@ -1,6 +1,7 @@
 package packcmd
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -62,10 +63,7 @@ func packKeygen(a *cli.App, name, file, public string) error {
 	case file == "-" || public == "-":
 		return cli.Unfit("name a file", `"-" would not be standard output`)
 	}
-	if err := keyPlaces(file, public); err != nil {
-		return err
-	}
-	if err := cli.Absent(public); err != nil {
+	if err := cmp.Or(keyPlaces(file, public), cli.Absent(public)); err != nil {
 		return err
 	}
 	signer, err := ledgers.NewKey(a, name, file)

@@ -2,6 +2,7 @@ package packcmd
 
 import (
 	"bytes"
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -25,6 +26,12 @@ type packVerifyFlags struct {
 	format   string
 	accepted bool
 }
+
+// The values of --level and --format.
+var (
+	levels  = []string{string(pack.Strict), string(pack.Structural)}
+	formats = []string{"human", "json"}
+)
 
 func verifyCommand(a *cli.App) *cobra.Command {
 	var f packVerifyFlags
@@ -68,20 +75,15 @@ Exit codes:
 	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
 	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
-	cli.Complete(cmd, "level", string(pack.Strict), string(pack.Structural))
+	cli.Complete(cmd, "level", levels...)
 	cli.Complete(cmd, "policy", profiles.Names()...)
-	cli.Complete(cmd, "format", "human", "json")
+	cli.Complete(cmd, "format", formats...)
 	return cmd
 }
 
 func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFlags) error {
-	if err := cli.NotEmpty(cmd, "policy"); err != nil {
-		return err
-	}
-	if err := cli.Choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
-		return err
-	}
-	if err := cli.Choice("format", f.format, []string{"human", "json"}); err != nil {
+	err := cmp.Or(cli.NotEmpty(cmd, "policy"), cli.Choice("level", f.level, levels), cli.Choice("format", f.format, formats))
+	if err != nil {
 		return err
 	}
 	given, err := policies.GivenProfile(a, f.policy)
@@ -104,9 +106,11 @@ func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFla
 		}
 		a.Status = max(a.Status, v.Status())
 		if f.format == "json" {
-			if err := v.JSON(&out); err != nil {
+			b, _, err := canon.Artifact(v.Document())
+			if err != nil {
 				return err
 			}
+			out.Write(b)
 		} else {
 			v.Human(cli.Terminal{W: &out, Color: a.Page.Color})
 		}
@@ -140,39 +144,31 @@ func verifyPack(a *cli.App, name string, o verify.Options, k packs.Keys, accepte
 	return v
 }
 
-// inTurn calls f for each item in workers goroutines. It yields the results in the order
+// inTurn calls f for each item, for workers items at once. It yields the results in the order
 // of the items. It keeps at most lookahead results per worker, even if the first item
 // takes long.
 func inTurn[T, R any](items []T, workers int, f func(T) R) func(func(R) bool) {
 	const lookahead = 32
-	type job struct {
-		item T
-		done chan R
-	}
 	return func(yield func(R) bool) {
-		jobs, results := make(chan job, lookahead*workers), make(chan chan R, lookahead*workers)
+		results, busy := make(chan chan R, lookahead*workers), make(chan struct{}, workers)
 		stop := make(chan struct{})
 		defer close(stop)
 		go func() {
-			defer close(jobs)
 			defer close(results)
 			for _, item := range items {
-				j := job{item, make(chan R, 1)}
+				done := make(chan R, 1)
 				select {
-				case results <- j.done:
-					jobs <- j
+				case results <- done:
 				case <-stop:
 					return
 				}
+				busy <- struct{}{}
+				go func() {
+					done <- f(item)
+					<-busy
+				}()
 			}
 		}()
-		for range workers {
-			go func() {
-				for j := range jobs {
-					j.done <- f(j.item)
-				}
-			}()
-		}
 		for done := range results {
 			if !yield(<-done) {
 				return

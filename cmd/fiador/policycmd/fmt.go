@@ -3,7 +3,6 @@ package policycmd
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,13 +73,9 @@ Exit codes:
 
 // formatted reads a whole module and formats it.
 func formatted(ctx context.Context, a *cli.App, name string) (was, now []byte, err error) {
-	most := policy.DefaultLimits().ModuleBytes
-	src, err := a.Read(ctx, name, most)
+	src, err := a.ReadUpTo(ctx, name, policy.DefaultLimits().ModuleBytes, "split the module")
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(src.Bytes) > most {
-		return nil, nil, runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
 	}
 	if now, err = devel.Format(policy.Module{Name: src.Path, Source: src.Bytes}); err != nil {
 		return nil, nil, runerr.Load(err)

@@ -139,12 +139,9 @@ func fingerprintHere(ctx context.Context, a *cli.App, folder fs.FS) (fingerprint
 }
 
 func readFingerprint(ctx context.Context, a *cli.App, name string) (fingerprint.Fingerprint, error) {
-	src, err := a.Read(ctx, name, maxFingerprint)
+	src, err := a.ReadUpTo(ctx, name, maxFingerprint, fingerprintHint)
 	if err != nil {
 		return fingerprint.Fingerprint{}, err
-	}
-	if len(src.Bytes) > maxFingerprint {
-		return fingerprint.Fingerprint{}, runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
 	}
 	f, err := fingerprint.Parse(src.Bytes)
 	if err == nil {

@@ -128,12 +128,9 @@ func reproducePack(ctx context.Context, a *cli.App, name string, f reproduceFlag
 	if err := f.fits(o); err != nil {
 		return err
 	}
-	src, err := a.Read(ctx, f.intent, canon.MaxIntentBytes)
-	switch {
-	case err != nil:
-	case len(src.Bytes) > canon.MaxIntentBytes: // the hash would need the bytes beyond the limit, which were not read
-		err = runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
-	default:
+	// The hash needs all bytes of the intent, and Read reads none beyond the limit.
+	src, err := a.ReadUpTo(ctx, f.intent, canon.MaxIntentBytes, "name the intent that was decided")
+	if err == nil {
 		err = o.CheckIntent(src.Path, src.Bytes)
 	}
 	if err != nil {
@@ -172,7 +169,7 @@ func original(a *cli.App, name string, f reproduceFlags) (o *reproduce.Original,
 	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, originalOptions(a, p, given)), Hint: packs.TopHint(p)}
 	if len(v.Verdict.Violations) > 0 {
 		a.Status = cli.ExitRejected
-		return nil, nil, tellInvalid(a, v, f.format)
+		return nil, nil, cli.PrintAs(a, f.format, v.Document(), v.Human)
 	}
 	if o, err = reproduce.Read(p); err != nil {
 		return nil, nil, err
@@ -202,17 +199,6 @@ func originalOptions(a *cli.App, p *pack.Pack, given *kernel.Profile) verify.Opt
 		o.Profile = nil
 	}
 	return o
-}
-
-func tellInvalid(a *cli.App, v packs.Verified, format string) error {
-	if format != "json" {
-		return cli.PrintText(a, v.Human)
-	}
-	var out bytes.Buffer
-	if err := v.JSON(&out); err != nil {
-		return err
-	}
-	return a.Print(out.Bytes())
 }
 
 // fits refuses flags of an execution if the run was only planned.

@@ -60,8 +60,8 @@ func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harnes
 			return ledgers.Reading(a, ledgers.ReadFlags{Dir: f.Dir}, func(r *disk.Reader) error { return packLedger(ctx, r, files, run, index) })
 		},
 		Ready: func() error {
-			var planted *links.PlantedError
-			if _, err := links.Place(dir, a.Guarded); errors.As(err, &planted) {
+			_, err := links.Place(dir, a.Guarded)
+			if planted, ok := errors.AsType[*links.PlantedError](err); ok {
 				return cli.LeadsThrough(planted, "--pack", dir)
 			}
 			return nil
@@ -146,20 +146,17 @@ func Options(a *cli.App, given *kernel.Profile) verify.Options {
 		Whole:  func(name string) *kernel.Profile { return named(name).profile },
 		Digest: func(name string) canon.ContentHash { return named(name).digest },
 		Profile: func(name string) *kernel.PolicyProfile {
-			p := named(name).profile
-			if p == nil {
-				return nil
+			if p := named(name).profile; p != nil {
+				return new(p.Contract())
 			}
-			c := p.Contract()
-			return &c
+			return nil
 		},
 	}
 }
 
 // packReason says why a pack could not be read, and names the file at fault.
 func packReason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) && slices.Contains(pack.Names(), pe.Path) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && slices.Contains(pack.Names(), pe.Path) {
 		return pe.Path + ": " + runerr.Reason(err)
 	}
 	return runerr.Reason(err)

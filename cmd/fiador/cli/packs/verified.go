@@ -1,7 +1,6 @@
 package packs
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -190,10 +188,10 @@ func (v Verified) result() (word, style string, status int) {
 	return wordValid, screen.Green, cli.ExitAccepted
 }
 
-// JSON appends the result to out as one canonical object.
-func (v Verified) JSON(out *bytes.Buffer) error {
+// Document returns the result in the form that --format json prints.
+func (v Verified) Document() any {
 	word, _, _ := v.result()
-	doc := struct {
+	return struct {
 		Outcome    string           `json:"outcome"`
 		Accepted   bool             `json:"accepted"`
 		Verdict    string           `json:"verdict"`
@@ -210,7 +208,4 @@ func (v Verified) JSON(out *bytes.Buffer) error {
 		v.Name, v.Verdict.Level, v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
 		cli.OrEmpty(v.violations()), v.Verdict.More, cli.OrEmpty(v.Verdict.NotChecked),
 	}
-	b, _, err := canon.Artifact(doc)
-	out.Write(b)
-	return err
 }
