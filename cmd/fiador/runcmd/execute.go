@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -326,29 +327,23 @@ func stepLine(a *cli.App) (show func(action, of int), clear func()) {
 	if !a.TTY {
 		return nil, func() {}
 	}
-	var mu sync.Mutex
-	begun, line, shown := a.Now(), "starting", false
+	begun, shown := a.Now(), false
+	var line atomic.Value
+	line.Store("starting")
 	done := make(chan struct{})
 	var ticking sync.WaitGroup
 	ticking.Go(func() {
-		for t := time.NewTicker(time.Second); ; {
+		for ticks := time.Tick(time.Second); ; {
 			select {
 			case <-done:
-				t.Stop()
 				return
-			case <-t.C:
+			case <-ticks:
 			}
-			mu.Lock()
 			shown = true
-			fmt.Fprintf(a.Stderr, "\r\x1b[K%s, %d s", line, int(a.Now().Sub(begun).Seconds()))
-			mu.Unlock()
+			fmt.Fprintf(a.Stderr, "\r\x1b[K%s, %d s", line.Load(), int(a.Now().Sub(begun).Seconds()))
 		}
 	})
-	show = func(i, of int) {
-		mu.Lock()
-		defer mu.Unlock()
-		line = fmt.Sprintf("action %d of %d", i+1, of)
-	}
+	show = func(i, of int) { line.Store(fmt.Sprintf("action %d of %d", i+1, of)) }
 	return show, func() {
 		close(done)
 		ticking.Wait()

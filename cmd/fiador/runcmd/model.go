@@ -105,10 +105,7 @@ func writable(name string, within []string) error {
 	if err == nil {
 		err = file.Abort()
 	}
-	if err != nil {
-		return cli.NotWritten(name, err)
-	}
-	return nil
+	return cli.NotWritten(name, err)
 }
 
 func modelAdapters(ctx context.Context, a *cli.App, f runFlags) ([]model.Adapter, error) {

@@ -3,6 +3,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,12 @@ type runFlags struct {
 	modelMode string
 	bundle    string
 }
+
+// The values of --mode and --model-mode.
+var (
+	modes      = []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}
+	modelModes = []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}
+)
 
 // Run returns the command that decides one intent, and executes it if asked to.
 func Run(a *cli.App) *cobra.Command {
@@ -85,29 +92,22 @@ Exit codes:
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
-	cli.Complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
-	cli.Complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
+	cli.Complete(cmd, "mode", modes...)
+	cli.Complete(cmd, "model-mode", modelModes...)
 	return cmd
 }
 
 // checkRun refuses contradictory flags before anything is read.
 func checkRun(a *cli.App, intent string, f runFlags) error {
-	if err := cli.Choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
-		return err
-	}
-	if err := cli.Choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
-		return err
-	}
-	if err := f.ReportFlags.Check(); err != nil {
-		return err
-	}
-	if err := f.executingFlags.check(f.mode); err != nil {
-		return err
-	}
-	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
-		return err
-	}
-	if err := f.keptFlags.check(a); err != nil {
+	err := cmp.Or(
+		cli.Choice("mode", f.mode, modes),
+		cli.Choice("model mode", f.modelMode, modelModes),
+		f.ReportFlags.Check(),
+		f.executingFlags.check(f.mode),
+		f.modelFlags.check(f.mode, f.modelMode),
+		f.keptFlags.check(a),
+	)
+	if err != nil {
 		return err
 	}
 	return a.CheckPlaces(runPlaces(a, intent, f))
