@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
@@ -46,7 +45,7 @@ func (a *App) Print(b []byte) error {
 	return Unprinted(err)
 }
 
-// RejectIf makes the exit status 1 if something is wrong. It never makes it 0 again.
+// RejectIf makes the exit status 1 if something is wrong, and else leaves it as it is.
 func (a *App) RejectIf(wrong bool) {
 	if wrong {
 		a.Status = ExitRejected
@@ -92,9 +91,6 @@ func Flush(out *bufio.Writer) error { return Unprinted(out.Flush()) }
 
 // OrEmpty returns a list that JSON shows as [] if it is empty.
 func OrEmpty[T any](l []T) []T { return append([]T{}, l...) }
-
-// CommaList joins words with commas.
-func CommaList(list []string) string { return strings.Join(list, ", ") }
 
 // Quoted returns the name of a folder in quotes, without the path of the machine.
 func Quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

@@ -93,13 +93,10 @@ func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlag
 	if errors.Is(err, fs.ErrExist) {
 		return fileExists(f.output)
 	}
-	if err != nil {
-		return cli.NotWritten(f.output, err)
-	}
-	return nil
+	return failed(err)
 }
 
-// export writes the entries. failed makes the error of a failed write.
+// export writes the entries. failed makes the error of a failed write, and nil of nil.
 func export(ctx context.Context, r *disk.Reader, f exportFlags, line *cli.Progress, out *bufio.Writer, failed func(error) error) error {
 	defer line.Clear()
 	var w entryWriter = jsonlWriter{out}
@@ -119,10 +116,7 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *cli.Progre
 			return failed(err)
 		}
 	}
-	if err := errors.Join(w.end(nil), out.Flush()); err != nil {
-		return failed(err)
-	}
-	return nil
+	return failed(errors.Join(w.end(nil), out.Flush()))
 }
 
 // exportTarget refuses an output file that exists or lies in the ledger, before anything

@@ -2,6 +2,7 @@ package ledgercmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"strconv"
 
@@ -104,9 +105,7 @@ func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
 	}
 	l.w = newEntryWriter(ctx, a, f, &l, out)
 	err = l.list(ctx, f.reverse)
-	if flushed := cli.Flush(out); err == nil {
-		err = flushed
-	}
+	err = cmp.Or(err, cli.Flush(out))
 	s.line.Clear()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package ledgercmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -114,9 +115,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
 		err = rp.sum()
 	}
-	if flushed := cli.Flush(out); err == nil {
-		err = flushed
-	}
+	err = cmp.Or(err, cli.Flush(out))
 	s.line.Clear()
 	return err
 }

@@ -363,7 +363,7 @@ func (s shownEntry) text(t cli.Terminal, c ledger.Checkpoint) {
 		switch name {
 		case "index", "evidence_sha256", "evidence_size":
 		case "reasons":
-			field(name, cli.CommaList(s.Record.Reasons))
+			field(name, strings.Join(s.Record.Reasons, ", "))
 		default:
 			field(name, strings.TrimPrefix(row[i], "'"))
 		}

@@ -162,10 +162,7 @@ func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style
 	if w.relative {
 		timeWidth = wideAgo
 	}
-	type cell struct {
-		text  string
-		style string
-	}
+	type cell struct{ text, style string }
 	cells := []cell{
 		{fmt.Sprintf("%*s", max(w.digits, len("INDEX")), index), rest}, {fmt.Sprintf("%-*s", timeWidth, when), rest},
 		{fmt.Sprintf("%-*s", wideOutcome, outcome), style}, {fmt.Sprintf("%-*s", wideProfile, profile), rest},
@@ -224,7 +221,7 @@ func listOutcome(r ledger.Record) (word, style string) {
 func listWhy(r ledger.Record) string {
 	switch r.Kind {
 	case ledger.KindDecision:
-		return cli.CommaList(r.Reasons)
+		return strings.Join(r.Reasons, ", ")
 	case ledger.KindError:
 		return strings.TrimSpace(r.Code + " " + r.RuleID)
 	case ledger.KindGenesis:
@@ -236,7 +233,7 @@ func listWhy(r ledger.Record) string {
 		for _, p := range r.Repairs {
 			what = append(what, p.What)
 		}
-		return cli.CommaList(what)
+		return strings.Join(what, ", ")
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -163,7 +164,7 @@ func (s shownPolicy) warnings(file string) []string {
 		}
 	}
 	if !s.gate.Builtin && s.Extends == "" && len(s.wider) > 0 {
-		list = append(list, fmt.Sprintf(`%s has no "extends", and allows more than strict by: %s`, file, cli.CommaList(s.wider)))
+		list = append(list, fmt.Sprintf(`%s has no "extends", and allows more than strict by: %s`, file, strings.Join(s.wider, ", ")))
 	}
 	return list
 }

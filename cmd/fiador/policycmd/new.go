@@ -1,6 +1,7 @@
 package policycmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,10 +33,7 @@ Exit codes:
 			if err := checkProfileName(name); err != nil {
 				return err
 			}
-			to := dir
-			if to == "" {
-				to = name
-			}
+			to := cmp.Or(dir, name)
 			entries, err := os.ReadDir(to)
 			if err == nil && len(entries) > 0 {
 				return cli.Usage("name another folder with --dir", "folder %s is not empty", cli.Quoted(to))

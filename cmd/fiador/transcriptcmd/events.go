@@ -106,16 +106,13 @@ func eventLine(log *transcript.Log, e transcript.Event) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(b)
-	doc := eventDocument{Seq: e.Seq, Stream: e.Stream.String(), Text: &text}
+	doc := eventDocument{Seq: e.Seq, Stream: e.Stream.String(), Text: new(string(b))}
 	if e.Stream == transcript.Meta {
 		switch {
 		case e.Seq == 1:
-			cmd := log.Command()
-			doc.Event, doc.Cmd = "start", &cmd
+			doc.Event, doc.Cmd = "start", new(log.Command())
 		case strings.HasPrefix(e.Text, "safe-run exit:"):
-			code := log.Code()
-			doc.Event, doc.Code = "exit", &code
+			doc.Event, doc.Code = "exit", new(log.Code())
 		default:
 			doc.Event = "note"
 		}

@@ -214,8 +214,8 @@ func (l *logFile) unread(err error) error {
 // whole is check for a command that needs a correct log: a fault becomes a RunError.
 func (l *logFile) whole() (*transcript.Log, error) {
 	log, err := l.check()
-	var fault *transcript.FormatError
-	if !errors.As(err, &fault) {
+	fault, wrong := errors.AsType[*transcript.FormatError](err)
+	if !wrong {
 		return log, err
 	}
 	where, err := l.where(fault)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -32,13 +33,8 @@ Exit codes:
 		Example: `  fiador transcript verify .agent/FAIL-LOGS/*.log
   ssh builder cat run.log | fiador transcript verify -`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			stdin := 0
-			for _, name := range args {
-				if name == "-" {
-					stdin++
-				}
-			}
-			if stdin > 1 {
+			first := slices.Index(args, "-") // -1 if there is none
+			if slices.Contains(args[first+1:], "-") {
 				return cli.Unfit("name it once", "standard input cannot be two logs")
 			}
 			return cli.AtLeastOne("LOG")(cmd, args)
@@ -70,8 +66,7 @@ func verifyTranscript(ctx context.Context, a *cli.App, name string) (text string
 	}
 	defer l.close()
 	log, err := l.check()
-	var fault *transcript.FormatError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*transcript.FormatError](err); ok {
 		where, err := l.where(fault)
 		return fmt.Sprintf("%s %s: %s\n", a.Page.Paint(screen.Red, "bad"), screen.Plain(l.path), screen.Plain(where)), cli.ExitRejected, err
 	}

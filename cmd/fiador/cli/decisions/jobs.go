@@ -18,8 +18,7 @@ import (
 // Targets finds the files of intents that the arguments name.
 func Targets(args []string) ([]intake.File, error) {
 	list, err := intake.Find(args)
-	var bad *intake.PatternError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*intake.PatternError](err); ok {
 		return nil, cli.Usage("quote a name that has such characters with \\", "%s", bad)
 	}
 	return list, err
@@ -30,11 +29,10 @@ func Jobs(ctx context.Context, a *cli.App, files []intake.File) iter.Seq[harness
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
 			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
+			job := harness.Job{Request: request}
 			switch {
 			case t.Err != nil:
-				if !yield(harness.Job{Request: request, Read: failing(t.Err)}) {
-					return
-				}
+				job.Read = failing(t.Err)
 			case t.Lines():
 				none := true
 				for l, err := range a.Lines(ctx, t.Name, canon.MaxIntentBytes) {
@@ -50,19 +48,19 @@ func Jobs(ctx context.Context, a *cli.App, files []intake.File) iter.Seq[harness
 						return
 					}
 				}
-				// An empty file is an error: a check of nothing does not pass.
-				empty := runerr.Unreadable(request.Path, "no intent found: every line is blank", "")
-				if none && !yield(harness.Job{Request: request, Read: failing(empty)}) {
-					return
+				if !none {
+					continue
 				}
+				// An empty file is an error: a check of nothing does not pass.
+				job.Read = failing(runerr.Unreadable(request.Path, "no intent found: every line is blank", ""))
 			default:
-				read := func(ctx context.Context) ([]byte, error) {
+				job.Read = func(ctx context.Context) ([]byte, error) {
 					src, err := a.Read(ctx, t.Name, canon.MaxIntentBytes)
 					return src.Bytes, err
 				}
-				if !yield(harness.Job{Request: request, Read: read}) {
-					return
-				}
+			}
+			if !yield(job) {
+				return
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package ledgers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,7 @@ func (f *ReadFlags) Register(cmd *cobra.Command) {
 
 // Dir returns the folder of the ledger.
 func Dir(a *cli.App, dir string) (string, error) {
-	if dir == "" {
-		dir = a.Env("FIADOR_LEDGER")
-	}
-	if dir == "" {
+	if dir = cmp.Or(dir, a.Env("FIADOR_LEDGER")); dir == "" {
 		return "", cli.Usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
 	}
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
