@@ -27,7 +27,6 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/profiles"
 )
 
 type applyFlags struct {
@@ -120,8 +119,7 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.recover, "recover", false, "only finish or undo the change that an interrupted command began on the folder")
 	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, such as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
-	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	cli.Complete(cmd, "policy", profiles.Names()...)
+	policies.ProfileFlag(cmd, &f.policy, "profile that the pack was made under (default: the built-in one that it names)")
 }
 
 // check refuses flags that need the folder and lack it, and flags without an effect.
@@ -150,11 +148,7 @@ func recoverTree(ctx context.Context, a *cli.App, dir string) error {
 	if err != nil {
 		return err
 	}
-	var did tree.Recovery
-	err = cli.Undisturbed(ctx, a, func() (err error) {
-		did, err = tree.Recover(ctx, state, dir)
-		return err
-	})
+	did, err := cli.Undisturbed(ctx, a, func() (tree.Recovery, error) { return tree.Recover(ctx, state, dir) })
 	if err != nil {
 		return folders.RecoverError(state, dir, did, err)
 	}
@@ -166,11 +160,8 @@ func recoverTree(ctx context.Context, a *cli.App, dir string) error {
 }
 
 func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys packs.Keys) error {
-	var state string
-	if err := cli.Undisturbed(ctx, a, func() (err error) {
-		state, err = folders.Recovered(ctx, a, dir)
-		return err
-	}); err != nil {
+	state, err := cli.Undisturbed(ctx, a, func() (string, error) { return folders.Recovered(ctx, a, dir) })
+	if err != nil {
 		return err
 	}
 	keep, err := packWithin(dir, name)
@@ -237,15 +228,16 @@ func nothingToDo(ctx context.Context, a *cli.App, dir string, branch *gitbranch.
 	case dryRun:
 		said += "dry run: nothing was changed\n"
 	default:
-		if err := cli.Undisturbed(ctx, a, func() error {
+		on, err := cli.Undisturbed(ctx, a, func() (string, error) {
 			if ctx.Err() != nil {
-				return runerr.Unchanged()
+				return "", runerr.Unchanged()
 			}
-			return branch.Enter()
-		}); err != nil {
+			return "on branch " + screen.Plain(branch.Name) + "\n", branch.Enter()
+		})
+		if err != nil {
 			return changedMeanwhile(a, err)
 		}
-		said += "on branch " + screen.Plain(branch.Name) + "\n"
+		said += on
 		return cli.PrintStanding(a, []byte(said), stands(branch, "no file had to be changed"))
 	}
 	return a.Print([]byte(said))
@@ -326,19 +318,18 @@ func refusedPatch(a *cli.App, plan *patch.Plan, f applyFlags) bool {
 
 // carryOut applies a plan that the user has seen.
 func carryOut(ctx context.Context, a *cli.App, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
-	var said string
-	err := cli.Undisturbed(ctx, a, func() error {
+	said, err := cli.Undisturbed(ctx, a, func() (string, error) {
 		if ctx.Err() != nil {
-			return runerr.Unchanged()
+			return "", runerr.Unchanged()
 		}
 		left, err := branch.Apply(ctx, plan, state)
 		if left != "" {
 			a.Term.Warning(left)
 		}
-		if err == nil {
-			said = applied(branch, plan, filepath.ToSlash(filepath.Clean(to)))
+		if err != nil {
+			return "", err
 		}
-		return err
+		return applied(branch, plan, filepath.ToSlash(filepath.Clean(to))), nil
 	})
 	if err != nil {
 		return changedMeanwhile(a, err)

@@ -77,7 +77,7 @@ func Interruptible() (context.Context, *Busy) {
 }
 
 // Undisturbed calls do, and a Ctrl-C waits for its end.
-func Undisturbed(ctx context.Context, a *App, do func() error) error {
+func Undisturbed[T any](ctx context.Context, a *App, do func() (T, error)) (T, error) {
 	a.Busy.Enter()
 	defer a.Busy.LeaveSoon(ctx)
 	return do()

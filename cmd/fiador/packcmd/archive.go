@@ -14,7 +14,6 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/profiles"
 )
 
 func archiveCommand(a *cli.App) *cobra.Command {
@@ -43,8 +42,7 @@ Exit codes:
 			return archivePack(a, args[0], args[1], policy)
 		},
 	}
-	cmd.Flags().Var(&cli.Once{Value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	cli.Complete(cmd, "policy", profiles.Names()...)
+	policies.ProfileFlag(cmd, &policy, "profile that the pack was made under (default: the built-in one that it names)")
 	return cmd
 }
 

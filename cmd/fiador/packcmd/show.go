@@ -17,7 +17,6 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/profiles"
 )
 
 type packShowFlags struct {
@@ -52,9 +51,8 @@ Exit codes:
 		},
 	}
 	flags := cmd.Flags()
-	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
+	policies.ProfileFlag(cmd, &f.policy, "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
-	cli.Complete(cmd, "policy", profiles.Names()...)
 	cli.Complete(cmd, "file", pack.Names()...)
 	return cmd
 }

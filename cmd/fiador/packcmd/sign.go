@@ -22,7 +22,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/profiles"
 )
 
 type packSignFlags struct {
@@ -58,8 +57,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
-	cmd.Flags().Var(&cli.Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
-	cli.Complete(cmd, "policy", profiles.Names()...)
+	policies.ProfileFlag(cmd, &f.policy, "profile that the packs were made under (default: the built-in one that each names)")
 	return cmd
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/profiles"
 )
 
 type packVerifyFlags struct {
@@ -72,11 +71,10 @@ Exit codes:
 	flags := cmd.Flags()
 	f.level = string(pack.Strict)
 	flags.Var(&cli.Once{Value: &f.level}, "level", "strict or structural")
-	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
+	policies.ProfileFlag(cmd, &f.policy, "profile that the packs were made under (default: the built-in one that each names)")
 	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
 	cli.Complete(cmd, "level", levels...)
-	cli.Complete(cmd, "policy", profiles.Names()...)
 	cli.Complete(cmd, "format", formats...)
 	return cmd
 }

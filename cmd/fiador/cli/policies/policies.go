@@ -37,9 +37,14 @@ type GateFlags struct {
 func (f *GateFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.Policy, f.Tree = "default", "."
-	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	ProfileFlag(cmd, &f.Policy, "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
 	flags.Var(&cli.Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten the policy")
+}
+
+// ProfileFlag adds the flag --policy, which can be given once.
+func ProfileFlag(cmd *cobra.Command, value *string, usage string) {
+	cmd.Flags().Var(&cli.Once{Value: value}, "policy", usage)
 	cli.Complete(cmd, "policy", profiles.Names()...)
 }
 
@@ -129,23 +134,19 @@ func RepoLayer(s *harness.Sources, tree string) error {
 	if err != nil {
 		return cli.Usage("--tree names the folder that is gated", "tree %q: %s", tree, runerr.Reason(err))
 	}
-	parent, _ := path.Split(harness.RepoPolicy)
-	if _, err := root.Lstat(path.Clean(parent)); errors.Is(err, fs.ErrNotExist) {
-		return root.Close()
-	}
 	place := filepath.Join(tree, filepath.FromSlash(harness.RepoPolicy))
-	if _, err := root.Stat(path.Clean(parent)); err != nil {
-		return Unusable("--tree", filepath.Dir(place), runerr.Reason(err))
-	}
-	if _, err := root.Lstat(harness.RepoPolicy); errors.Is(err, fs.ErrNotExist) {
-		return root.Close()
-	}
-	info, err := root.Stat(harness.RepoPolicy)
-	switch {
-	case err != nil:
-		return Unusable("--tree", place, runerr.Reason(err))
-	case !info.IsDir():
-		return Unusable("--tree", place, "not a folder")
+	for _, dir := range []string{path.Dir(harness.RepoPolicy), harness.RepoPolicy} {
+		if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return root.Close()
+		}
+		at := filepath.Join(tree, filepath.FromSlash(dir))
+		info, err := root.Stat(dir)
+		switch {
+		case err != nil:
+			return Unusable("--tree", at, runerr.Reason(err))
+		case dir == harness.RepoPolicy && !info.IsDir():
+			return Unusable("--tree", place, "not a folder")
+		}
 	}
 	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: screen.Folder(place)}
 	return nil
