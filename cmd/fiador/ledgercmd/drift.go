@@ -42,9 +42,7 @@ Exit codes:
   fiador ledger drift --ledger ./ledger --since 30d --profile strict --strict
   fiador ledger drift --ledger ./ledger --format json | jq .flips`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ledgerDrift(cmd.Context(), a, f)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return ledgerDrift(cmd.Context(), a, f) },
 	}
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.registerScope(cmd)

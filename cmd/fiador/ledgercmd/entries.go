@@ -149,7 +149,7 @@ type visitor func(index int64, e disk.Entry) error
 func (s *entries) each(ctx context.Context, from int64, visit visitor) error {
 	for index, e := range s.Lines(ctx, from) {
 		if e.Err != nil {
-			return s.failed(e.Err)
+			return entryFailure(e.Err)
 		}
 		s.line.Tell()
 		chosen := s.filter.Match(e.Record)
@@ -173,7 +173,7 @@ func (s *entries) unended(ctx context.Context, from int64) (ledger.Open, error) 
 	open := ledger.Open{}
 	for index, e := range s.Lines(ctx, from) {
 		if e.Err != nil {
-			return nil, s.failed(e.Err)
+			return nil, entryFailure(e.Err)
 		}
 		s.line.Tell()
 		open.See(index, e.Record)
@@ -190,7 +190,7 @@ func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry
 		block = block[:0]
 		for index, e := range s.Lines(ctx, begin) {
 			if e.Err != nil {
-				return s.failed(e.Err)
+				return entryFailure(e.Err)
 			}
 			block = append(block, e)
 			if index == end-1 {
@@ -217,7 +217,7 @@ func (s *entries) since(ctx context.Context) (int64, error) {
 	for step := int64(1024); step < s.Size(); step *= 2 {
 		e, err := s.Entry(ctx, s.Size()-step)
 		if err != nil {
-			return 0, s.failed(err)
+			return 0, entryFailure(err)
 		}
 		if e.Record.Timestamp < s.filter.Since {
 			return s.Size() - step, nil
@@ -226,12 +226,7 @@ func (s *entries) since(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// failed returns the error for entries that cannot be read.
-func (s *entries) failed(err error) error {
-	s.line.Clear()
-	return entryFailure(err)
-}
-
+// entryFailure returns the error for entries that cannot be read.
 func entryFailure(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return runerr.New(result.CodeUnreadable, "interrupted: not every entry was read", "run it again", runerr.Because(err))

@@ -86,11 +86,9 @@ func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlag
 		return errors.Join(err, file.Abort())
 	}
 	if f.force {
-		err = file.Replace()
-	} else {
-		err = file.Add()
+		return failed(file.Replace())
 	}
-	if errors.Is(err, fs.ErrExist) {
+	if err = file.Add(); errors.Is(err, fs.ErrExist) {
 		return fileExists(f.output)
 	}
 	return failed(err)
@@ -108,7 +106,6 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *cli.Progre
 	}
 	for index, e := range r.Lines(ctx, f.from) {
 		if e.Err != nil {
-			line.Clear()
 			return entryFailure(e.Err)
 		}
 		line.Tell()

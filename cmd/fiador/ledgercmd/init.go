@@ -34,9 +34,7 @@ Exit codes:
      be printed: then it stands on standard error`,
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
 		Args:    cli.ExactArgs("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return initLedger(a, args[0], origin, key)
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return initLedger(a, args[0], origin, key) },
 	}
 	cmd.Flags().StringVar(&origin, "origin", "", "name of the ledger (required)")
 	cmd.Flags().StringVar(&key, "key", "", "file to write the private key to (required)")

@@ -96,6 +96,7 @@ func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
 		return err
 	}
 	defer s.Close()
+	defer s.line.Clear()
 	l := lister{entries: s, last: f.last}
 	if l.first, err = s.since(ctx); err != nil {
 		return err

@@ -98,9 +98,7 @@ Exit codes:
   2  no answer: no proof at all, or a key that is not known`,
 		Example: `  fiador ledger check-proof run.tlog-proof --key gate.pub`,
 		Args:    cli.ExactArgs("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return checkProof(cmd.Context(), a, f, args[0])
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return checkProof(cmd.Context(), a, f, args[0]) },
 	}
 	f.Register(cmd)
 	return cmd
@@ -173,9 +171,7 @@ Exit codes:
   2  no answer`,
 		Example: `  fiador ledger consistency --from old.checkpoint --ledger ./ledger`,
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return consistency(cmd.Context(), a, f, from, output)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return consistency(cmd.Context(), a, f, from, output) },
 	}
 	f.Register(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "the older checkpoint, pin or receipt (required)")

@@ -63,9 +63,7 @@ Exit codes:
   fiador ledger replay --all --ledger ./ledger
   fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
 		Args: cli.AtMostOne,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return replayLedger(cmd.Context(), a, f, args)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return replayLedger(cmd.Context(), a, f, args) },
 	}
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
@@ -100,6 +98,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 		return err
 	}
 	defer s.Close()
+	defer s.line.Clear()
 	rp := &replaying{App: a, f: f, out: out, counts: map[replay.Status]int{}}
 	rp.Session.Specs, rp.Evidence = a.Specs, ledgers.AsStored(s.Blob)
 	rp.decide = rp.Replay
@@ -115,9 +114,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
 		err = rp.sum()
 	}
-	err = cmp.Or(err, cli.Flush(out))
-	s.line.Clear()
-	return err
+	return cmp.Or(err, cli.Flush(out))
 }
 
 // otherGate opens the gate that decides instead of the recorded policy. Without --tree no

@@ -94,16 +94,11 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 		if v.fault == nil {
 			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
 		}
-		a.Status = cli.ExitRejected
 	case err != nil:
 		return ledgers.Error(dir, err)
-	case !audited.Sound():
-		a.Status = cli.ExitRejected
 	}
-	if f.format == "json" {
-		return cli.PrintJSON(a, v.document())
-	}
-	return a.Print([]byte(v.human(a.Page)))
+	a.RejectIf(v.fault != nil || !audited.Sound())
+	return cli.PrintAs(a, f.format, v.document(), v.text)
 }
 
 // ledgerVerdict is the result of verify.
@@ -165,24 +160,22 @@ func (v ledgerVerdict) document() any {
 	return doc
 }
 
-func (v ledgerVerdict) human(t cli.Terminal) string {
-	var b strings.Builder
+func (v ledgerVerdict) text(t cli.Terminal) {
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(t.W, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
 	}
 	row("ledger", "%s", screen.Path(v.dir))
 	if v.fault == nil {
 		v.rows(row)
 	}
-	style, text := screen.Green, "CLEAN"
+	style, why := screen.Green, ""
 	if v.word() != "CLEAN" {
-		style, text = screen.Red, v.word()
+		style = screen.Red
 	}
-	b.WriteString(t.Paint(style, text))
 	if v.fault != nil {
-		b.WriteString(": " + screen.Plain(v.fault.Error()))
+		why = ": " + screen.Plain(v.fault.Error())
 	}
-	return b.String() + "\n"
+	t.Line(t.Paint(style, v.word()) + why)
 }
 
 func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {

@@ -80,35 +80,28 @@ Exit codes:
 }
 
 func printFingerprint(ctx context.Context, a *cli.App, f fingerprintFlags, vectors fs.FS) error {
-	if f.against == "" {
-		here, err := fingerprintHere(ctx, a, vectors)
-		switch {
-		case err != nil:
-			return err
-		case f.vectors:
-			return a.Print(here.Text())
-		}
-		return a.Print(here.Line())
-	}
 	// A file is read first, so that an error in it is reported at once. Standard input is
 	// read last: the program that writes to a pipe may need as long as this machine.
 	var there fingerprint.Fingerprint
 	var err error
-	if f.against != "-" {
+	if f.against != "" && f.against != "-" {
 		if there, err = readFingerprint(ctx, a, f.against); err != nil {
 			return err
 		}
 	}
 	here, err := fingerprintHere(ctx, a, vectors)
-	if err != nil {
+	if err == nil && f.against == "-" {
+		there, err = readFingerprint(ctx, a, f.against)
+	}
+	switch {
+	case err != nil:
 		return err
+	case f.against != "":
+		return against(a, here, there)
+	case f.vectors:
+		return a.Print(here.Text())
 	}
-	if f.against == "-" {
-		if there, err = readFingerprint(ctx, a, f.against); err != nil {
-			return err
-		}
-	}
-	return against(a, here, there)
+	return a.Print(here.Line())
 }
 
 // fingerprintHere decides the vectors on this machine, and names those that fail.

@@ -117,18 +117,15 @@ func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name strin
 		}
 		fmt.Fprintln(out)
 	}
+	said, status := screen.Count(counts[result.Pass], "check")+" hold", cli.ExitAccepted
 	switch {
 	case counts[result.Fail] > 0:
-		t.Line(screen.Plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
-		return cli.ExitRejected, nil
+		said, status = fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")), cli.ExitRejected
 	case counts[result.NotChecked] > 0:
-		t.Line(screen.Plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
-		return cli.ExitError, nil
+		said, status = fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")), cli.ExitError
+	case foreign > 0:
+		said += fmt.Sprintf(", %d not of this version", foreign)
 	}
-	held := screen.Count(counts[result.Pass], "check") + " hold"
-	if foreign > 0 {
-		held += fmt.Sprintf(", %d not of this version", foreign)
-	}
-	t.Line(screen.Plain(file.path), held)
-	return cli.ExitAccepted, nil
+	t.Line(screen.Plain(file.path), said)
+	return status, nil
 }

@@ -79,33 +79,27 @@ func (f *KeyFlags) Register(cmd *cobra.Command) {
 // Signer returns the folder of the ledger that --ledger names, and its private key: from a
 // file that only its owner can read, or from the environment.
 func (f KeyFlags) Signer(a *cli.App, named string) (dir string, s *ledger.Signer, err error) {
-	if dir, err = Dir(a, named); err == nil {
-		s, err = f.signer(a, dir)
+	if dir, err = Dir(a, named); err != nil {
+		return "", nil, err
 	}
-	return dir, s, err
-}
-
-func (f KeyFlags) signer(a *cli.App, dir string) (*ledger.Signer, error) {
 	if f.file == "" {
 		text := a.Env("FIADOR_LEDGER_KEY")
 		if text == "" {
-			return nil, cli.Usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
+			return "", nil, cli.Usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
 		}
-		s, err := ledger.ParseSigner(text)
-		if err != nil {
-			return nil, cli.Usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
+		if s, err = ledger.ParseSigner(text); err != nil {
+			err = cli.Usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
 		}
-		return s, nil
+		return dir, s, err
 	}
 	if err := Outside(dir, f.file, "ledger"); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	s, err := ReadKey(f.file)
-	if err != nil {
-		return nil, runerr.New(result.CodeUnreadable, err.Error(),
+	if s, err = ReadKey(f.file); err != nil {
+		err = runerr.New(result.CodeUnreadable, err.Error(),
 			"name the private key of the ledger, in a file that only its owner can read", runerr.Because(err))
 	}
-	return s, nil
+	return dir, s, err
 }
 
 // ReadKey reads a private key. Its errors name the file as other messages do.

@@ -187,11 +187,14 @@ func (f ReadFlags) Name(a *cli.App) string {
 }
 
 // Trusted returns the key of --key, or nil.
-func (f ReadFlags) Trusted() (*ledger.Verifier, error) {
-	if f.Key == "" {
+func (f ReadFlags) Trusted() (*ledger.Verifier, error) { return GivenKey("key", f.Key) }
+
+// GivenKey returns the verifier key of a flag, or nil for an empty value.
+func GivenKey(flag, text string) (*ledger.Verifier, error) {
+	if text == "" {
 		return nil, nil
 	}
-	k, err := VerifierKey("key", f.Key)
+	k, err := VerifierKey(flag, text)
 	return &k, err
 }
 

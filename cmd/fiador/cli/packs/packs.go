@@ -35,10 +35,9 @@ func Open(dir string) (*pack.Writer, error) {
 		return nil, nil
 	}
 	w, err := pack.Create(dir)
-	if errors.Is(err, pack.ErrNotEmpty) {
-		return nil, cli.Usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
-	}
 	switch {
+	case errors.Is(err, pack.ErrNotEmpty):
+		return nil, cli.Usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, cli.Usage("name a new folder in one that is there", "--pack %q: there is no folder %q", canon.Clean(dir), canon.Clean(filepath.Dir(filepath.Clean(dir))))
 	case errors.Is(err, syscall.EBUSY):

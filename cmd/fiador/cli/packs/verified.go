@@ -51,11 +51,7 @@ func (f KeyFlags) Open(cmd *cobra.Command) (k Keys, err error) {
 		}
 		k.Keys = append(k.Keys, v)
 	}
-	if f.ledgerKey == "" {
-		return k, nil
-	}
-	v, err := ledgers.VerifierKey("ledger-key", f.ledgerKey)
-	k.LedgerKey = &v
+	k.LedgerKey, err = ledgers.GivenKey("ledger-key", f.ledgerKey)
 	return k, err
 }
 
