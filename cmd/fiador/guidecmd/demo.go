@@ -66,9 +66,7 @@ Exit codes:
   2  it could not`,
 		Example: `  fiador demo`,
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo(cmd.Context(), a)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), a) },
 	}
 }
 

@@ -30,9 +30,7 @@ Exit codes:
   2  doctor could not look`,
 		Example: `  fiador doctor`,
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return doctor(cmd.Context(), a)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a) },
 	}
 }
 

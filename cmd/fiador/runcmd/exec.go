@@ -96,9 +96,7 @@ Exit codes:
   fiador exec --work site -- node build.js
   fiador exec --request request.yaml
   fiador exec --print-intent -- npm publish | fiador explain --intent -`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExec(a, cmd, f, args)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runExec(a, cmd, f, args) },
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
@@ -313,10 +311,9 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.request == "" && len(args) == 0:
 		return cli.Usage("put the command after --, as in: fiador exec -- node build.js", "COMMAND is missing")
+	case f.request == "" && args[0] == "":
+		return cli.Usage("put the command after --", "the command is empty")
 	case f.request == "":
-		if args[0] == "" {
-			return cli.Usage("put the command after --", "the command is empty")
-		}
 		return nil
 	case len(args) > 0:
 		return cli.Unfit("the request names its command", "unexpected argument %q", args[0])

@@ -154,11 +154,7 @@ func reproducePack(ctx context.Context, a *cli.App, name string, f reproduceFlag
 // violations and returns nil. undecided is the error for checks that could not be made.
 // The caller reports it later, because a wrong policy explains more.
 func original(a *cli.App, name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
-	profile := ""
-	if f.given("policy") {
-		profile = f.Policy
-	}
-	given, err := policies.GivenProfile(a, profile)
+	given, err := policies.GivenProfile(a, f.profile(""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -214,13 +210,17 @@ func (f reproduceFlags) fits(o *reproduce.Original) error {
 	return nil
 }
 
+// profile returns the value of --policy, or own where the flag is not given.
+func (f reproduceFlags) profile(own string) string {
+	if f.given("policy") {
+		return f.Policy
+	}
+	return own
+}
+
 // gateOf opens the gate with the policy of the original.
 func gateOf(ctx context.Context, a *cli.App, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
-	profile := o.Result.Policy.Name
-	if f.given("policy") {
-		profile = f.Policy
-	}
-	s, err := policies.Profile(profile, f.Org...)
+	s, err := policies.Profile(f.profile(o.Result.Policy.Name), f.Org...)
 	if err != nil {
 		return nil, err
 	}

@@ -32,9 +32,7 @@ Exit codes:
   fiador safe-run -- sh -c 'echo out; echo err >&2; exit 3'
   fiador transcript show .agent/FAIL-LOGS/safe-run-*.log`,
 		DisableFlagParsing: true, // safe-run reads its own flags; every other argument belongs to the command
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return safeRun(cmd.Context(), a, args)
-		},
+		RunE:               func(cmd *cobra.Command, args []string) error { return safeRun(cmd.Context(), a, args) },
 	}
 }
 
