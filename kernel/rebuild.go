@@ -77,8 +77,8 @@ func (r *Rebuilt) text(b *Bundle) (Intent, found) {
 }
 
 func (r *Rebuilt) refuse(at string, err error) {
-	var e *IntentError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*IntentError](err)
+	if !ok {
 		e = &IntentError{Msg: err.Error()}
 	}
 	r.Refused = append(r.Refused, &IntentError{Pointer: at + e.Pointer, Msg: e.Msg})

@@ -24,8 +24,7 @@ func (c Consistency) Check(now, old Checkpoint) error {
 		return bad
 	case old.Size == now.Size || old.Size == 0:
 		return nil
-	}
-	if tlog.CheckTree(c.Path, now.Size, now.Root, old.Size, old.Root) != nil {
+	case tlog.CheckTree(c.Path, now.Size, now.Root, old.Size, old.Root) != nil:
 		return bad
 	}
 	return nil

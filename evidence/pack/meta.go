@@ -69,8 +69,7 @@ func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 func stage(dir string, text []byte) (beside string, err error) {
 	beside, err = os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*.partial")
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err // its path has a random name
 		}
 		return "", fmt.Errorf("%w: %w", ErrBeside, err)

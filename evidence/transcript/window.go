@@ -111,7 +111,9 @@ func (c *checker) add(p []byte) {
 	for c.n > 0 && len(p) > 0 && !c.bad {
 		c.cut[c.n], p = p[0], p[1:]
 		c.n++
-		c.finish()
+		if utf8.FullRune(c.cut[:c.n]) {
+			c.bad, c.n = !utf8.Valid(c.cut[:c.n]), 0
+		}
 	}
 	if c.bad || len(p) == 0 {
 		return
@@ -126,14 +128,6 @@ func (c *checker) add(p []byte) {
 		}
 	}
 	c.bad = !utf8.Valid(p)
-}
-
-// finish checks a cut sequence after one more byte.
-func (c *checker) finish() {
-	if utf8.FullRune(c.cut[:c.n]) {
-		c.bad = !utf8.Valid(c.cut[:c.n])
-		c.n = 0
-	}
 }
 
 func (c *checker) valid() bool { return !c.bad && c.n == 0 }

@@ -53,7 +53,7 @@ func Transform(v any) ([]byte, error) {
 		return nil, encodeError(err)
 	}
 	if err := newReader(buf.Bytes(), true).check(); err != nil {
-		if e := (*Error)(nil); errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			e.Offset = -1
 		}
 		return nil, err
@@ -68,8 +68,7 @@ func Transform(v any) ([]byte, error) {
 // encodeError translates an error of encoding/json.
 func encodeError(err error) *Error {
 	e := &Error{Kind: KindValue, Offset: -1, Msg: "a value that JSON has no form for", err: err}
-	var value *json.UnsupportedValueError
-	if errors.As(err, &value) {
+	if value, ok := errors.AsType[*json.UnsupportedValueError](err); ok {
 		switch value.Str {
 		case "NaN", "+Inf", "-Inf":
 			e.Kind, e.Msg = KindNumber, notFinite
@@ -119,7 +118,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 
 // within adds a member or an element in front of the pointer of err.
 func within(err error, token string) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Pointer = Pointer("", token) + e.Pointer
 	}
 	return err

@@ -43,7 +43,7 @@ func (r *reader) refuse(err error) *Error {
 		return err
 	}
 	want := r.expected(delim)
-	if word := r.word(start); word != "" && wantsValue(want) {
+	if word := r.word(start); word != "" && (want == wantValue || want == wantFirstValue) {
 		return r.notValue(start, word, pointer)
 	}
 	return r.fail(KindSyntax, start, pointer, "found "+r.found(start)+" where "+want+" must stand"+remedy(r.src[start:]))
@@ -69,8 +69,6 @@ const (
 	wantValue      = "a value"
 	wantFirstValue = "a value or ]"
 )
-
-func wantsValue(want string) bool { return want == wantValue || want == wantFirstValue }
 
 // expected returns what the grammar asks for after the last token and delim.
 func (r *reader) expected(delim byte) string {

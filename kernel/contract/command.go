@@ -24,16 +24,12 @@ func CheckCommand(at, command string, allowed AllowList) *Violation {
 		return refuse("command "+quote(command)+" has a character outside printable ASCII", "name the command in printable ASCII without spaces")
 	case allowed.All:
 		return nil
-	case isCommandPath(command):
+	case strings.ContainsAny(command, `/\`) || command == "." || command == "..":
 		return refuse("command "+quote(command)+" is a path, not a name", "give the bare name of an allowed command")
 	case !allowed.names(command):
 		return refuse("command "+quote(command)+" is not in the allowlist", "use an allowed command, or allow this one by name")
 	}
 	return nil
-}
-
-func isCommandPath(command string) bool {
-	return strings.ContainsAny(command, `/\`) || command == "." || command == ".."
 }
 
 // Destination is where an argument goes. It decides what IV-02 refuses in the argument.
@@ -101,12 +97,9 @@ func CheckArgument(at, argument string, to Destination) *Violation {
 func CheckArguments(at string, arguments []string, to Destination) []Violation {
 	var list []Violation
 	for i, argument := range arguments {
-		if v := CheckArgument(element(at, i), argument, to); v != nil {
+		if v := CheckArgument(canon.Pointer(at, strconv.Itoa(i)), argument, to); v != nil {
 			list = append(list, *v)
 		}
 	}
 	return list
 }
-
-// element returns the pointer of element i of the list at the pointer at.
-func element(at string, i int) string { return canon.Pointer(at, strconv.Itoa(i)) }

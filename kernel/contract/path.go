@@ -61,20 +61,16 @@ func hasDrive(segment string) bool {
 }
 
 // isTraversal says whether a segment shows only dots and spaces, with at least two dots.
+// It skips every other character that shows nothing, which a file system may drop.
 func isTraversal(segment string) bool {
 	dots := 0
 	for _, r := range segment {
 		switch {
 		case r == '.':
 			dots++
-		case r != ' ' && !isUnseen(r):
+		case r != ' ' && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			return false
 		}
 	}
 	return dots >= 2
-}
-
-// isUnseen says whether r shows nothing and could be dropped from a name.
-func isUnseen(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

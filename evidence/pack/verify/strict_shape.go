@@ -62,8 +62,7 @@ func shaped[T any](s *strictLevel, rule, file string, kind specs.Kind, d *canon.
 		return nil
 	}
 	v, err := d.Decode(doc.value)
-	var unread *canon.DecodeError
-	if errors.As(err, &unread) {
+	if unread, ok := errors.AsType[*canon.DecodeError](err); ok {
 		s.fault(rule, file+"#"+unread.Pointer, "%s", unread.Msg)
 		return nil
 	}
