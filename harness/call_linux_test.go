@@ -157,6 +157,7 @@ func TestCallFails(t *testing.T) {
 // TestCallTime: the commands no longer have the time that a model took. A model that takes
 // more time than is left has not answered.
 func TestCallTime(t *testing.T) {
+	t.Parallel() // it waits
 	e := harnesstest.NewEndpoint(t)
 	e.Delay = 700 * time.Millisecond
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), func(p *kernel.Profile) { p.TimeoutMS = 1500 })
@@ -398,6 +399,7 @@ func TestCallsInTheLedger(t *testing.T) {
 
 // TestInterruptedCall: a run that waits for a model can be interrupted.
 func TestInterruptedCall(t *testing.T) {
+	t.Parallel() // it waits
 	e := harnesstest.NewEndpoint(t)
 	e.Delay = 3 * time.Second
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)

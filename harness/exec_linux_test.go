@@ -458,6 +458,7 @@ func requestWork(t *testing.T) string {
 // another folder and under another isolation it is the same, except for its ephemeral
 // part. Accepted changes are applied.
 func TestRequestsExecuted(t *testing.T) {
+	t.Parallel()
 	digests := map[string]canon.ContentHash{}
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {

@@ -109,6 +109,7 @@ func reasonCases() []reasonCase {
 // TestReasons: every reason of the vocabulary occurs in a valid RunResult. The result is
 // the same to the byte under every isolation.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	subsets := map[string][]byte{}
 	for _, isolation := range harnesstest.Tiers {
@@ -258,6 +259,7 @@ func contents(t *testing.T, rep harness.Report, paths ...string) []string {
 // TestManyCommands: the init survives all actions of an intent, however many and however
 // long they are.
 func TestManyCommands(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
@@ -579,6 +581,7 @@ func TestWorkFolder(t *testing.T) {
 // TestInputs: inputs are staged with their hashes and are read-only. A path that cannot be
 // an input is RUN_E001 before anything runs.
 func TestInputs(t *testing.T) {
+	t.Parallel()
 	tree := t.TempDir()
 	treetest.Put(t, filepath.Join(tree, "src/a"), "a\n")
 	treetest.Put(t, filepath.Join(tree, "src/sub/b"), "b\n")
@@ -765,6 +768,7 @@ func TestFolderThatIsNotThere(t *testing.T) {
 
 // TestInterrupted: a cancelled context ends in RUN_E005, soon, and nothing is left.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			h := harnesstest.NewTier(t, isolation)

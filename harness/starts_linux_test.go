@@ -28,6 +28,7 @@ import (
 // executed, whatever its result is. The sandbox refuses nothing because of what the intent
 // itself says. Calls need a recording and are left out.
 func TestWhatTheGateAcceptsStarts(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	h := harnesstest.NewTier(t, sandbox.Full)
 	d := harnesstest.Deps(t)

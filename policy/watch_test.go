@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(dataEnv) != "" {
 		os.Exit(takeData())
 	}
-	os.Exit(m.Run())
+	os.Exit(rehearsal.Tests{M: m}.Run())
 }
 
 // bomb is a policy that does not end, and the expected way of stopping it.

@@ -36,6 +36,7 @@ func feed(t *testing.T, w *os.File, text string, stop <-chan struct{}) {
 // TestCheckProgress: a long check shows progress on a terminal, in one line that is
 // cleared at the end. Other outputs get no such line.
 func TestCheckProgress(t *testing.T) {
+	t.Parallel() // it waits for three seconds
 	for _, terminal := range []bool{true, false} {
 		in, w, err := os.Pipe()
 		if err != nil {

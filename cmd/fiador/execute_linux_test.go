@@ -463,6 +463,7 @@ func TestInterruptOnATerminal(t *testing.T) {
 // TestStepLine: a long execution shows the current action and its duration on a terminal,
 // in one line that is cleared at the end.
 func TestStepLine(t *testing.T) {
+	t.Parallel() // it waits for six seconds
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", `{"goal":"Wait","constraints":["now"],"actions":[{"kind":"run","argv":["sleep","1.6"]},{"kind":"run","argv":["sleep","1.6"]}]}`)
 	_, screen, code := onTerminal(t, []string{"HOME=" + b.home, "TMPDIR=" + b.temp, "NO_COLOR=1"}, "run", intent, "--policy", "dev", "--mode", "execute-sandbox")

@@ -105,6 +105,7 @@ func TestWorkNeedsNoState(t *testing.T) {
 // TestWaitingForAnother: a command that waits for the journal of a folder says so. A
 // Ctrl-C ends it, and it has changed nothing.
 func TestWaitingForAnother(t *testing.T) {
+	t.Parallel() // it waits for five seconds
 	s := newStage(t)
 	dir := s.halfApplied(t)
 	half := shot(t, dir)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // tool is the safe-run binary, built from this source.
@@ -26,7 +28,7 @@ func withTool(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building safe-run: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return rehearsal.Tests{M: m}.Run()
 }
 
 // environment returns the variables that the command gives a program.

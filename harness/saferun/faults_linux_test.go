@@ -124,6 +124,7 @@ func faults(t *testing.T, fault string, f func(t *testing.T, rules []string) (me
 // TestLogFaults: whichever system call fails while a log is written, the exit status is
 // that of the command. There is no log or a whole one. Standard error says which, and why.
 func TestLogFaults(t *testing.T) {
+	t.Parallel()
 	strace(t)
 	for name, text := range map[string]string{"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system"} {
 		faults(t, "error="+name, func(t *testing.T, rules []string) []string {
@@ -480,6 +481,7 @@ func TestFileTooLarge(t *testing.T) {
 // TestSpoolLeavesNothing: the file with the output beyond memory is gone however safe-run
 // ends, even if it is killed between two system calls.
 func TestSpoolLeavesNothing(t *testing.T) {
+	t.Parallel()
 	strace(t)
 	for _, call := range []string{"unlinkat", "write", "pread64"} {
 		for when := 1; when <= 8; when++ {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/saferun"
 )
 
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	switch role {
 	case "":
 		prepare()
-		os.Exit(m.Run())
+		os.Exit(rehearsal.Tests{M: m}.Run())
 	case "safe-run": // as cmd/safe-run does it
 		exit(saferun.Run(os.Args[1:], saferun.System{
 			Stdin:   os.Stdin,

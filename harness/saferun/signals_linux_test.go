@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/saferun"
 )
 
@@ -83,6 +84,7 @@ func TestInterruptedEarly(t *testing.T) {
 
 // TestInterruptedTwice: a second Ctrl-C ends the run without delay.
 func TestInterruptedTwice(t *testing.T) {
+	t.Parallel()
 	p := start(t, options{}, sh(fmt.Sprintf(traps, "echo again", "INT"))...)
 	p.await("ready")
 	p.signal(syscall.SIGINT)
@@ -95,7 +97,8 @@ func TestInterruptedTwice(t *testing.T) {
 // TestInterruptedByTimeout: timeout(1), for example, sends its signal to the process and
 // to the group. That counts as one Ctrl-C, not as two.
 func TestInterruptedByTimeout(t *testing.T) {
-	for range 20 {
+	t.Parallel()
+	for range rehearsal.Count(5, 20) {
 		p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
 		p.await("ready")
 		p.signal(syscall.SIGINT)

@@ -55,6 +55,7 @@ func TestBytes(t *testing.T) {
 
 // TestLargeOutput: ten megabytes, with many short lines or few long ones.
 func TestLargeOutput(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"10 MB of lines":           "yes 0123456789abcdef | head -c 10000000",
 		"10 MB of anything":        "head -c 10000000 /dev/urandom",

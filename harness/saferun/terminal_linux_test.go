@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // openTerminal opens a pseudo terminal: the side of the program, and the far side, where
@@ -129,7 +131,8 @@ func TestTerminalKeysOwnCode(t *testing.T) {
 // TestTerminalKeysLastWords: the children of the command get the key as well, and have as
 // much time to end as without safe-run.
 func TestTerminalKeysLastWords(t *testing.T) {
-	for range 10 {
+	t.Parallel()
+	for range rehearsal.Count(3, 10) {
 		p, far := atTerminal(t, options{}, as(t, "hand over")...)
 		p.await("ready")
 		typed(t, far, ctrlC)
@@ -209,6 +212,7 @@ func TestTerminalNotInput(t *testing.T) {
 // TestTerminalReaderStalls: Ctrl-C ends a run in bounded time even without a reader of its
 // output.
 func TestTerminalReaderStalls(t *testing.T) {
+	t.Parallel()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

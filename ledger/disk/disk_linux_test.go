@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if child := os.Getenv(envChild); child != "" {
 		os.Exit(children[child]())
 	}
-	code := m.Run()
+	code := rehearsal.Tests{M: m}.Run()
 	for _, dir := range made.dirs {
 		_ = os.RemoveAll(dir)
 	}
