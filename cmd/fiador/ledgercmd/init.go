@@ -71,8 +71,7 @@ func initLedger(a *cli.App, dir, origin, keyFile string) error {
 }
 
 func repairCommand(a *cli.App) *cobra.Command {
-	var dir string
-	var key ledgers.KeyFlags
+	var f ledgers.SignFlags
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "mend what stops appends, after looking at the whole ledger",
@@ -87,7 +86,7 @@ Exit codes:
 		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, signer, err := key.Signer(a, dir)
+			dir, signer, err := f.Signer(a)
 			if err != nil {
 				return err
 			}
@@ -98,14 +97,13 @@ Exit codes:
 			return a.Print([]byte(strings.Join(did, "\n") + "\n"))
 		},
 	}
-	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	key.Register(cmd)
+	f.Register(cmd, " (default: FIADOR_LEDGER)")
 	return cmd
 }
 
 func rotateCommand(a *cli.App) *cobra.Command {
-	var dir, next string
-	var key ledgers.KeyFlags
+	var next string
+	var f ledgers.SignFlags
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
 		Short: "let another key sign from now on",
@@ -120,15 +118,14 @@ Exit codes:
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, signer, err := key.Signer(a, dir)
+			dir, signer, err := f.Signer(a)
 			if err != nil {
 				return err
 			}
 			return rotateKey(cmd.Context(), a, dir, next, signer)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	key.Register(cmd)
+	f.Register(cmd, " (default: FIADOR_LEDGER)")
 	cmd.Flags().StringVar(&next, "new-key", "", "file to write the new private key to (required)")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package ledgercmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -64,16 +63,10 @@ Exit codes:
   fiador ledger show 7 --ledger ./ledger --format json | jq .entries[0].leaf_sha256`,
 		Args: cli.ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw := 0
-			for _, set := range []bool{f.evidence, f.result, f.line} {
-				if set {
-					raw++
-				}
-			}
 			switch {
-			case raw > 1:
+			case f.line && f.evidence, f.line && f.result, f.evidence && f.result:
 				return cli.Unfit("ask for one of them", "--line, --evidence and --result do not go together")
-			case raw == 1 && cmd.Flags().Changed("format"):
+			case (f.line || f.evidence || f.result) && cmd.Flags().Changed("format"):
 				return cli.Unfit("leave --format out", "stored bytes have no other format")
 			}
 			return ledgers.Reading(a, f.ReadFlags, func(r *disk.Reader) error { return showEntries(cmd.Context(), a, r, args[0], f) })
@@ -126,15 +119,14 @@ func showEntries(ctx context.Context, a *cli.App, r *disk.Reader, what string, f
 			Entries    []entryDocument   `json:"entries"`
 		}{r.Checkpoint(), docs})
 	}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	for i, s := range list {
-		if i > 0 {
-			t.Line()
+	return cli.PrintText(a, func(t cli.Terminal) {
+		for i, s := range list {
+			if i > 0 {
+				t.Line()
+			}
+			s.text(t, r.Checkpoint())
 		}
-		s.text(t, r.Checkpoint())
-	}
-	return a.Print(out.Bytes())
+	})
 }
 
 // printStored prints bytes as they are. On a terminal it escapes invisible characters.

@@ -44,7 +44,7 @@ func (w jsonlWriter) entry(index int64, e disk.Entry) error {
 type jsonWriter struct {
 	out        *bufio.Writer
 	checkpoint ledger.Checkpoint
-	some       bool
+	separator  string // empty before the first entry
 }
 
 func (w *jsonWriter) begin() error {
@@ -57,12 +57,8 @@ func (w *jsonWriter) begin() error {
 }
 
 func (w *jsonWriter) entry(index int64, e disk.Entry) error {
-	if w.some {
-		if err := w.out.WriteByte(','); err != nil {
-			return err
-		}
-	}
-	w.some = true
+	w.out.WriteString(w.separator) // after a failed write, the next one fails too
+	w.separator = ","
 	_, err := w.out.Write(ledger.Indexed(e.Record.Kind, e.Line.Entry, index))
 	return err
 }

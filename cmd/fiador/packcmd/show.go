@@ -1,7 +1,6 @@
 package packcmd
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,18 +74,17 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 		return printPacked(a, p, name, f.file)
 	}
 	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.Options(a, given)), Hint: packs.TopHint(p)}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	s := packSheet{t: t, p: p}
-	s.run()
-	if v.Status() != cli.ExitRejected {
-		s.execution()
-	}
-	s.files()
-	s.claims(v.Verdict.Claims)
-	v.Human(t)
 	a.Status = v.Status()
-	return a.Print(out.Bytes())
+	return cli.PrintText(a, func(t cli.Terminal) {
+		s := packSheet{t: t, p: p}
+		s.run()
+		if a.Status != cli.ExitRejected {
+			s.execution()
+		}
+		s.files()
+		s.claims(v.Verdict.Claims)
+		v.Human(t)
+	})
 }
 
 // printPacked prints one file of a pack.

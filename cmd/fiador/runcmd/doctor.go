@@ -1,7 +1,6 @@
 package runcmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,32 +36,29 @@ Exit codes:
 func doctor(ctx context.Context, a *cli.App) error {
 	host := sandbox.NewHost("")
 	defer host.Close()
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
 	probes := host.Probe(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if len(probes) == 0 {
-		t.Line(t.Paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
-		a.Status = cli.ExitRejected
-	}
-	for i, p := range probes {
-		if i > 0 {
-			t.Line()
+	a.RejectIf(len(probes) == 0)
+	return cli.PrintText(a, func(t cli.Terminal) {
+		if len(probes) == 0 {
+			t.Line(t.Paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
 		}
-		if p.Err != nil {
-			t.Line(t.Paint(screen.Red, "no "), t.Paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
-			t.Hint(p.Err.Remedy)
-			if p.Isolation == sandbox.Full {
-				a.Status = cli.ExitRejected
+		for i, p := range probes {
+			if i > 0 {
+				t.Line()
 			}
-			continue
+			if p.Err != nil {
+				t.Line(t.Paint(screen.Red, "no "), t.Paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
+				t.Hint(p.Err.Remedy)
+				a.RejectIf(p.Isolation == sandbox.Full)
+				continue
+			}
+			t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
+			clauses(t, p.Clauses)
 		}
-		t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
-		clauses(t, p.Clauses)
-	}
-	return a.Print(out.Bytes())
+	})
 }
 
 // clauses writes a line for each clause: its status, its name and what enforces it.

@@ -66,20 +66,22 @@ func writeKey(name, private string) error {
 	return cli.AddFile(name, []byte(private+"\n"), nil, 0o600, taken)
 }
 
-// KeyFlags name the private key of a ledger.
-type KeyFlags struct {
+// SignFlags name a ledger to append to, and its private key.
+type SignFlags struct {
+	Dir  string
 	file string
 }
 
-// Register adds the flag to a command.
-func (f *KeyFlags) Register(cmd *cobra.Command) {
+// Register adds the flags to a command. use says what the ledger is for.
+func (f *SignFlags) Register(cmd *cobra.Command, use string) {
+	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger"+use)
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
 // Signer returns the folder of the ledger that --ledger names, and its private key: from a
 // file that only its owner can read, or from the environment.
-func (f KeyFlags) Signer(a *cli.App, named string) (dir string, s *ledger.Signer, err error) {
-	if dir, err = Dir(a, named); err != nil {
+func (f SignFlags) Signer(a *cli.App) (dir string, s *ledger.Signer, err error) {
+	if dir, err = Dir(a, f.Dir); err != nil {
 		return "", nil, err
 	}
 	if f.file == "" {

@@ -14,27 +14,23 @@ import (
 )
 
 // RecordFlags name the ledger that records runs.
-type RecordFlags struct {
-	Dir string
-	key KeyFlags
-}
+type RecordFlags struct{ SignFlags }
 
 // Register adds the flags to a command.
 func (f *RecordFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger to record in (default: FIADOR_LEDGER; none: nothing is recorded)")
-	f.key.Register(cmd)
+	f.SignFlags.Register(cmd, " to record in (default: FIADOR_LEDGER; none: nothing is recorded)")
 }
 
 // OpenLog opens the ledger that records runs. It does so before any decision, so that
 // each decision can be recorded. It returns nil if no ledger is named.
 func OpenLog(a *cli.App, f RecordFlags) (*disk.Log, error) {
 	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
-		if f.key.file != "" {
+		if f.file != "" {
 			return nil, cli.Unfit("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
 		}
 		return nil, nil
 	}
-	dir, signer, err := f.key.Signer(a, f.Dir)
+	dir, signer, err := f.Signer(a)
 	if err != nil {
 		return nil, err
 	}
@@ -151,5 +147,5 @@ func RecordPlaces(a *cli.App, f RecordFlags, p *cli.Places) {
 		return // no ledger records this run
 	}
 	p.Add(cli.Ledgers, "--ledger", "ledger", dir)
-	p.Add(cli.Secret, "--ledger-key", "key", f.key.file)
+	p.Add(cli.Secret, "--ledger-key", "key", f.file)
 }
