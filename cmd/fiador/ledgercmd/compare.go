@@ -19,6 +19,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
+// compareCommand takes two folders and no key. The keys that the ledgers themselves
+// name are trusted.
 func compareCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
@@ -39,6 +41,9 @@ Exit codes:
 	}
 }
 
+// compareLedgers prints SAME, BEHIND or FORKED. The exit status is 1 for a fork alone.
+// Ledgers with different origins or different first keys are no copies of one ledger,
+// and are refused.
 func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error {
 	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
 	ra, err := disk.Read(nameA)
@@ -108,6 +113,9 @@ Exit codes:
 // receiptSuffix ends the names of receipts.
 const receiptSuffix = ".tlog-proof"
 
+// checkReceipts prints a line for each receipt that the ledger does not keep, and the
+// counts. One such receipt makes the exit status 1. A receipt that cannot be parsed is
+// one of them.
 func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) error {
 	list, err := receipts(dir)
 	if err != nil {
@@ -225,6 +233,9 @@ func publishable(ctx context.Context, r *disk.Reader, source, dir string) error 
 	return err
 }
 
+// publishLedger writes the static log of r into dir (specs/ledger.md, Tiles). source is
+// the folder of the ledger. A tampered ledger keeps its own error; other failures name
+// dir.
 func publishLedger(ctx context.Context, a *cli.App, r *disk.Reader, source, dir string) error {
 	if err := publishable(ctx, r, source, dir); err != nil {
 		return err

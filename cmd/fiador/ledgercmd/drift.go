@@ -12,6 +12,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
+// driftFlags are the flags of drift. strict makes a flip exit status 1; a difference
+// always is.
 type driftFlags struct {
 	ledgers.ReadFlags
 	chooseFlags
@@ -51,6 +53,8 @@ Exit codes:
 	return cmd
 }
 
+// ledgerDrift reads the chosen decisions and prints their differences and flips. The
+// exit status is 1 for a difference, and with --strict for a flip.
 func ledgerDrift(ctx context.Context, a *cli.App, f driftFlags) error {
 	filter, err := f.filter(a.Now())
 	if err != nil {
@@ -70,6 +74,7 @@ func ledgerDrift(ctx context.Context, a *cli.App, f driftFlags) error {
 	}{s.Checkpoint(), d}, func(t cli.Terminal) { driftText(t, d) })
 }
 
+// driftText prints each difference and each flip with its fields, and the counts last.
 func driftText(t cli.Terminal, d ledger.Drift) {
 	field := func(name string, words ...string) {
 		t.Line(append([]string{"  " + t.Paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)

@@ -21,7 +21,9 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// chooseFlags choose entries of a ledger.
+// chooseFlags choose entries of a ledger: an entry must match every flag. since and until
+// are moments that ledger.ParseMoment reads; empty sets no bound. acceptedSet reports
+// whether --accepted was given. It is nil where the command lacks the flag.
 type chooseFlags struct {
 	since, until string
 	profiles     []string
@@ -57,6 +59,7 @@ func (f *chooseFlags) register(cmd *cobra.Command) {
 }
 
 var (
+	// The values of --outcome and --kind.
 	ledgerOutcomes = []string{"BUNDLE", "CLARIFY", "REFUSE"}
 	ledgerKinds    = []string{"genesis", "begun", "decision", "error", "key-rotation", "repair"}
 )
@@ -142,6 +145,7 @@ func visitAll(ctx context.Context, a *cli.App, f ledgers.ReadFlags, filter ledge
 	})
 }
 
+// visitor takes one entry with its index. Its error ends the visit.
 type visitor func(index int64, e disk.Entry) error
 
 // each visits the chosen entries from an index on, in order. It reads on until it knows

@@ -15,6 +15,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
+// exportFlags are the flags of export. from is the index of the first entry to write.
+// force lets the file of --output be replaced.
 type exportFlags struct {
 	ledgers.ReadFlags
 	format string
@@ -65,6 +67,8 @@ Exit codes:
 	return cmd
 }
 
+// exportEntries writes to standard output or to the file of --output. The file takes
+// its place when it is complete; after an error nothing of it is left.
 func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlags) error {
 	if f.from > r.Size() {
 		return cli.Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
@@ -133,6 +137,7 @@ func exportTarget(a *cli.App, f exportFlags) error {
 	return nil
 }
 
+// fileExists is the usage error for an existing output file.
 func fileExists(name string) error {
 	return cli.Usage("name another file, or replace this one with --force", "output %q is there already", screen.Path(name))
 }

@@ -41,6 +41,9 @@ Exit codes:
 	return cmd
 }
 
+// initLedger makes the private key first and then the ledger with its genesis record.
+// If the ledger cannot be made, the key is removed again. It refuses a key in the
+// ledger's folder (specs/ledger.md, Keys).
 func initLedger(a *cli.App, dir, origin, keyFile string) error {
 	if origin == "" {
 		return cli.Usage("for instance: --origin example.com/gate", "--origin is missing")
@@ -70,6 +73,8 @@ func initLedger(a *cli.App, dir, origin, keyFile string) error {
 	return ledgers.PrintVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
 }
 
+// repairCommand prints a line for each thing that disk.Repair did. A ledger that does
+// not verify is exit status 2: it is never changed.
 func repairCommand(a *cli.App) *cobra.Command {
 	var f ledgers.SignFlags
 	cmd := &cobra.Command{
@@ -130,6 +135,9 @@ Exit codes:
 	return cmd
 }
 
+// rotateKey records the verifier key of a new private key in file, and prints it. From
+// then on the new key signs. If the record fails, the new key stays: the ledger may
+// need it.
 func rotateKey(ctx context.Context, a *cli.App, dir, file string, signer *ledger.Signer) error {
 	if file == "" {
 		return cli.Usage("for instance: --new-key gate-2.key", "--new-key is missing")

@@ -49,7 +49,8 @@ func refuted(a *cli.App, word, format string, args ...any) error {
 	return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, word), screen.Plain(fmt.Sprintf(format, args...))))
 }
 
-// progressOf shows the progress of long work on a ledger.
+// progressOf shows the progress of long work on a ledger. tell takes the number of
+// entries read so far, and clear removes the line.
 func progressOf(a *cli.App, total int64) (tell func(int64), clear func()) {
 	line := cli.NewProgress(a, total)
 	return func(n int64) {
@@ -59,7 +60,8 @@ func progressOf(a *cli.App, total int64) (tell func(int64), clear func()) {
 	}, line.Clear
 }
 
-// checkpointFile reads a checkpoint, or the checkpoint in a proof.
+// checkpointFile reads a checkpoint, a pin, or the checkpoint in a proof or receipt. It
+// checks no signature. Its error is a RUN_E001.
 func checkpointFile(name string) (ledger.Promise, error) {
 	b, err := ledgers.ReadSmall(name, ledger.MaxProofBytes)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
+// listFlags are the flags of list. last is how many of the newest entries are listed,
+// and 0 for all. relative goes with the format human alone.
 type listFlags struct {
 	ledgers.ReadFlags
 	chooseFlags
@@ -86,6 +88,8 @@ func listCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
+// listEntries lists the chosen entries. An entry that cannot be read ends the list with
+// exit status 2; the entries before it are printed. Open runs do not change the status.
 func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
 	filter, err := f.filter(a.Now())
 	if err != nil {
@@ -118,6 +122,7 @@ func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
 	return nil
 }
 
+// newEntryWriter returns the writer of a format, which writes to out.
 func newEntryWriter(ctx context.Context, a *cli.App, f listFlags, l *lister, out *bufio.Writer) entryWriter {
 	switch f.format {
 	case "json":
@@ -164,6 +169,7 @@ func (l *lister) skip(ctx context.Context) error {
 	})
 }
 
+// list writes the beginning, the entries and the end of the format.
 func (l *lister) list(ctx context.Context, reverse bool) error {
 	err := l.w.begin()
 	visit := func(index int64, e disk.Entry) error {

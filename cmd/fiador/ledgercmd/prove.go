@@ -49,6 +49,9 @@ Exit codes:
 	return cmd
 }
 
+// proveRun writes the proof of an entry, or of the last entry of a run
+// (specs/ledger.md, Proof). An entry that the tree does not have is reported as
+// tampering.
 func proveRun(ctx context.Context, a *cli.App, r *disk.Reader, source, what string, run bool, output string) error {
 	if err := newOutput(output, source); err != nil {
 		return err
@@ -132,6 +135,8 @@ func keys(ctx context.Context, a *cli.App, f ledgers.ReadFlags) (ledger.Keys, er
 	return audited.Keys.Trusting(*trusted)
 }
 
+// checkProof prints VALID with the proved entry, or INVALID with exit status 1. A file
+// that is no proof and a key that is not known are exit status 2.
 func checkProof(ctx context.Context, a *cli.App, f ledgers.ReadFlags, name string) error {
 	keys, err := keys(ctx, a, f)
 	if err != nil {
@@ -179,6 +184,8 @@ Exit codes:
 	return cmd
 }
 
+// consistency compares the checkpoint of the file from with the ledger. Entries that
+// are gone or changed, and a wrong signature, are INCONSISTENT with exit status 1.
 func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, output string) error {
 	if from == "" {
 		return cli.Usage("name a checkpoint, a pin or a receipt", "--from is missing")
@@ -257,6 +264,9 @@ Exit codes:
 	return cmd
 }
 
+// pin keeps the checkpoint of args[0], or the newest one without it. The copy of
+// --output is written before the pin. A checkpoint that the ledger does not keep is
+// exit status 1.
 func pin(ctx context.Context, a *cli.App, r *disk.Reader, source string, args []string, output string) error {
 	c := r.Checkpoint()
 	if len(args) > 0 {

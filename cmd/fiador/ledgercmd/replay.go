@@ -24,6 +24,8 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
+// replayFlags are the flags of replay. given reports whether a flag was given: only
+// then does another policy decide instead of the recorded one.
 type replayFlags struct {
 	ledgers.ReadFlags
 	chooseFlags
@@ -78,6 +80,9 @@ Exit codes:
 	return cmd
 }
 
+// replayLedger replays one entry, or the decisions that the flags choose
+// (specs/ledger.md, Replay). Every verdict but MATCH is exit status 1. It refuses a
+// call that chooses nothing.
 func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string) error {
 	filter, err := f.filter(a.Now())
 	if err != nil {
@@ -141,6 +146,7 @@ type replaying struct {
 	seen   int
 }
 
+// one replays an entry, or the last entry of a run.
 func (r *replaying) one(ctx context.Context, s *entries, what string) error {
 	list, err := find(ctx, r.App, s.Reader, what, r.f.run)
 	if err != nil {
@@ -150,6 +156,7 @@ func (r *replaying) one(ctx context.Context, s *entries, what string) error {
 	return r.entry(ctx, e.index, e.Record)
 }
 
+// entry replays one record, counts its verdict and prints it.
 func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) error {
 	rp, err := r.decide(ctx, rec)
 	if err != nil {
@@ -209,6 +216,8 @@ type answerDocument struct {
 	Reasons []string       `json:"reasons,omitzero"`
 }
 
+// documentOf returns the document for a replayed record. Only an answer that differs
+// has more members than its status.
 func documentOf(index int64, rec ledger.Record, rp replay.Result) replayedDocument {
 	doc := replayedDocument{Index: index, RunID: rec.RunID, Status: rp.Status}
 	if rp.Status == replay.Match {

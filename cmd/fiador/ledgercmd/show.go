@@ -24,6 +24,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
+// showFlags are the flags of show. At most one of evidence, result and line is set: it
+// chooses stored bytes instead of a report. run takes a number for the id of a run.
 type showFlags struct {
 	ledgers.ReadFlags
 	evidence bool
@@ -82,6 +84,8 @@ Exit codes:
 	return cmd
 }
 
+// showEntries prints stored bytes, or the entries with the results of their checks. One
+// wrong check makes the exit status 1.
 func showEntries(ctx context.Context, a *cli.App, r *disk.Reader, what string, f showFlags) error {
 	list, err := find(ctx, a, r, what, f.run)
 	if err != nil {
@@ -265,6 +269,8 @@ const (
 	blobPresent  = "present"
 )
 
+// wrong reports whether a check of the entry failed. A seal with an unknown key counts
+// as wrong.
 func (s shownEntry) wrong() bool {
 	return s.seal != sealGood || s.included != leafIncluded || s.evidence != "" && s.evidence != blobPresent
 }
@@ -304,11 +310,14 @@ func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
 	return nil
 }
 
+// leaf returns the leaf hash of RFC 6962: the SHA-256 of a zero byte and the record.
 func (s shownEntry) leaf() canon.ContentHash {
 	h := ledger.LeafHash(s.Line.Entry)
 	return canon.ContentHash("sha256:" + hex.EncodeToString(h[:]))
 }
 
+// entryDocument is an entry in the JSON of show. Evidence is null for a record without
+// evidence.
 type entryDocument struct {
 	Index     int64             `json:"index"`
 	Record    any               `json:"record"`

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
+// statsFlags are the flags of stats. top bounds each table of the format human.
 type statsFlags struct {
 	ledgers.ReadFlags
 	chooseFlags
@@ -100,6 +101,8 @@ func (c *counted) tallies() []tally {
 	}
 }
 
+// document returns the counts as JSON. First and last are null where no entry was
+// counted.
 func (c *counted) document() any {
 	for _, t := range c.tallies() {
 		if *t.Tally == nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
+// verifyLedgerFlags are the flags of verify. since names checkpoints and receipts that
+// the ledger must keep; the other checks are those of disk.AuditOptions.
 type verifyLedgerFlags struct {
 	ledgers.ReadFlags
 	disk.AuditOptions
@@ -61,6 +63,8 @@ Exit codes:
 	return cmd
 }
 
+// verifyLedger audits a ledger (specs/ledger.md, Verify). The exit status is 1 for
+// every word but CLEAN, and 2 where the audit cannot decide, as for an unknown key.
 func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 	if f.Quick && f.Evidence {
 		return cli.Unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
@@ -109,6 +113,9 @@ type ledgerVerdict struct {
 	fault *ledger.Fault
 }
 
+// word returns the verdict. Tampering comes first, then wrong tiles and evidence. A
+// ledger without any checkpoint is UNSIGNED: nobody can tell whether its last entries
+// were removed.
 func (v ledgerVerdict) word() string {
 	switch {
 	case v.fault != nil:
@@ -178,6 +185,7 @@ func (v ledgerVerdict) text(t cli.Terminal) {
 	t.Line(t.Paint(style, v.word()) + why)
 }
 
+// rows prints what a ledger without a fault has, and what the flags asked for.
 func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 	row("origin", "%s", v.Keys[0].Key.Origin())
 	row("entries", "%d", v.Size)

@@ -81,6 +81,7 @@ func openRuns(open ledger.Open) []string {
 // csvWriter writes a table (RFC 4180) with a header.
 type csvWriter struct{ out *csv.Writer }
 
+// newCSVWriter ends each row with CRLF, as RFC 4180 demands.
 func newCSVWriter(out *bufio.Writer) csvWriter {
 	w := csv.NewWriter(out)
 	w.UseCRLF = true
