@@ -22,6 +22,8 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
+// checkFlags are the flags of check. record makes a ledger obligatory. reportOnly turns
+// exit status 1 into 0.
 type checkFlags struct {
 	policies.GateFlags
 	decisions.ReportFlags
@@ -78,7 +80,8 @@ Exit codes:
 	return cmd
 }
 
-// checkPlaces lists the files and folders that the command line of a check names.
+// checkPlaces lists the files and folders that the command line of a check names, with
+// the roles that exclude each other (cli.Role).
 func checkPlaces(a *cli.App, files []intake.File, f checkFlags) cli.Places {
 	var p cli.Places
 	p.Add(cli.Needed, "--policy", "policy", policies.ProfileFiles(f.Policy)...)
@@ -91,6 +94,10 @@ func checkPlaces(a *cli.App, files []intake.File, f checkFlags) cli.Places {
 	return p
 }
 
+// checkIntents decides the intents in parallel and reports them in their order.
+// Everything that can fail for the whole command is opened first: the ledger, the gate
+// and the reports. The worst intent decides the exit status: 0 allowed, 1 rejected, 2
+// not decided.
 func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) error {
 	if err := f.ReportFlags.Check(); err != nil {
 		return err
@@ -172,6 +179,8 @@ type seen struct {
 // mostTold is how many rejected intents are printed in words.
 const mostTold = 20
 
+// end reports one decided intent. An intent without a decision gets a RunError line on
+// standard error, and the check goes on.
 func (s *seen) end(e harness.End) error {
 	if e.Receipt != nil && !s.warned {
 		s.warned = len(e.Receipt.Warnings) > 0

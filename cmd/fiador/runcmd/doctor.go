@@ -33,6 +33,8 @@ Exit codes:
 	}
 }
 
+// doctor sets up each kind of sandbox once with an empty plan (specs/sandbox.md, Causes
+// and remedies). The exit status is 1 if full isolation cannot be had.
 func doctor(ctx context.Context, a *cli.App) error {
 	host := sandbox.NewHost("")
 	defer host.Close()
@@ -87,6 +89,8 @@ Exit codes:
 	return cmd
 }
 
+// sandboxExplainCommand shares execFlags with exec, and registers only those that
+// change a plan.
 func sandboxExplainCommand(a *cli.App) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
@@ -115,6 +119,8 @@ Exit codes:
 	return cmd
 }
 
+// explainSandbox prints the plan of a sandbox (specs/sandbox.md, Plan) and starts
+// nothing. A plan that cannot be compiled here is exit status 2.
 func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	if err := errors.Join(cli.Choice("--write", f.write, writes), cli.Choice("--isolation", f.isolation, isolations)); err != nil {
 		return err

@@ -36,6 +36,10 @@ import (
 // ExitOurs is the exit status of exec for every end that is not the command's own.
 const ExitOurs = 125
 
+// execFlags are the flags of exec. A limit counts only if its flag is given, and can
+// only narrow that of the profile. An empty isolation is the strongest that can be had.
+// request names a file that takes the place of a command and of most flags. evidence is
+// a new folder for the observed facts.
 type execFlags struct {
 	policies.GateFlags
 	keptFlags
@@ -120,6 +124,10 @@ Exit codes:
 	return cmd
 }
 
+// runExec decides a command or a request and executes it if it is allowed. The gate
+// opens in the background, while the request is read. With --print-intent it only
+// prints the intent. Its errors end with exit status 125 (specs/execution.md, Exit
+// status of exec).
 func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
@@ -165,6 +173,9 @@ type execAsked struct {
 	run     func(*harness.Gate) (harness.Request, error)
 }
 
+// askExec reads the task of an exec. It needs no gate; the function in its result makes
+// the request for harness.Run once there is one (specs/execution.md, Execs and requests
+// are intents).
 func askExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
 	if f.request != "" {
 		src, err := a.Read(cmd.Context(), f.request, request.MaxBytes)
@@ -199,6 +210,9 @@ func askExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string, work st
 }
 
 // execDecided decides a command, executes it if it is allowed, and delivers the result.
+// Before it starts anything, it opens the ledger, the pack and the evidence. It also
+// ends what a killed command began on the work folder. A request whose expectation a
+// record or a pack cannot express is refused (RS8).
 func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
 	log, err := ledgers.OpenLog(a, f.RecordFlags)
 	if err != nil {
@@ -326,6 +340,8 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// limits returns the limits that flags give. A limit without its flag is nil: the
+// profile decides it.
 func (f execFlags) limits(cmd *cobra.Command) harness.ExecLimits {
 	given := func(flag string, value *int) *int {
 		if !cmd.Flags().Changed(flag) {
@@ -349,7 +365,8 @@ func streams(a *cli.App) harness.Streams {
 	return s
 }
 
-// assignments parses NAME=VALUE words.
+// assignments parses NAME=VALUE words. It refuses a word without a name and a name that
+// is given twice. The profile decides later whether a name is allowed.
 func assignments(list []string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, e := range list {

@@ -59,8 +59,8 @@ func (e *executing) close(ctx context.Context, a *cli.App) {
 	a.Busy.LeaveSoon(ctx)
 }
 
-// readPaths returns the absolute paths that --read names. It refuses a place that the
-// sandbox makes itself.
+// readPaths returns the absolute paths that --read names. It refuses an absent path, a
+// place that the sandbox makes itself, and a link that leads out of what is shown.
 func readPaths(names []string) ([]string, error) {
 	var list []string
 	for _, name := range names {
@@ -154,6 +154,8 @@ func preserve(p *execute.Performed) (string, error) {
 	return dir, nil
 }
 
+// preserveOne copies one change into root. Deletions, devices and other kinds are left
+// out.
 func preserveOne(root *os.Root, p *execute.Performed, c change.Change) error {
 	if parent := filepath.Dir(c.Path); parent != "." {
 		if err := root.MkdirAll(parent, 0o777); err != nil {
@@ -188,7 +190,10 @@ func preserveOne(root *os.Root, p *execute.Performed, c change.Change) error {
 	return nil // deletions, devices and other kinds are left out
 }
 
-// executingFlags are the flags of run that matter only to an execution.
+// executingFlags are the flags of run that matter only to an execution. work is the
+// folder that commands work on top of, promote the folder that gets accepted outputs,
+// and evidence a new folder for observed facts. preserve keeps what was written. read
+// names further paths that commands may read.
 type executingFlags struct {
 	work     string
 	promote  string
@@ -206,7 +211,7 @@ func (f *executingFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.read, "read", nil, "further file or folder that commands may read; may be repeated")
 }
 
-// check refuses flags without an effect.
+// check refuses flags without an effect: in mode plan-only each of them is an error.
 func (f executingFlags) check(mode string) error {
 	if mode == harness.ModeExecuteSandbox {
 		return nil
@@ -226,7 +231,8 @@ func (f executingFlags) check(mode string) error {
 }
 
 // prepareExecution resolves the folders that the flags name. It finishes or undoes the
-// change that a killed command began on the folder of --promote.
+// change that a killed command began on the folder of --promote. It refuses a --work
+// that such a change left half done (specs/sandbox.md, Applying).
 func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree string, e *executing) (dirs harness.Folders, err error) {
 	if dirs.Tree, err = folders.Named("tree", tree); err != nil {
 		return dirs, err
@@ -295,7 +301,8 @@ func (f keptFlags) sinks(a *cli.App, w *pack.Writer) harness.Sinks {
 	}
 }
 
-// executed adds the sinks of an execution to to.
+// executed adds the sinks of an execution to to: the recording, the evidence, the copy
+// of --preserve-sandbox and the promotion. harness.Deliver puts them in order.
 func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *harness.Sinks) {
 	if f.modelMode == harness.ModelRecord {
 		to.Recording = func(modelIO []byte) error { return keepModel(a, f.recording, modelIO) }
@@ -322,7 +329,8 @@ func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *har
 }
 
 // stepLine shows on a terminal the current action of an execution and the seconds since
-// the start, from the first second on.
+// the start, from the first second on. clear must be called once; it ends the display.
+// Without a terminal show is nil.
 func stepLine(a *cli.App) (show func(action, of int), clear func()) {
 	if !a.TTY {
 		return nil, func() {}

@@ -26,6 +26,8 @@ type modelFlags struct {
 	recording string
 }
 
+// register adds the flags to a command. --model-recording is written with --model-mode
+// record, and read with replay.
 func (f *modelFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.adapters, "model-adapters", "", "file of the models that can be called, for --model-mode record")
@@ -108,6 +110,9 @@ func writable(name string, within []string) error {
 	return cli.NotWritten(name, err)
 }
 
+// modelAdapters reads the list of models that can be called (specs/execution.md,
+// Adapters). It refuses a list in the gated tree: whoever changes the tree could choose
+// where prompts and keys are sent.
 func modelAdapters(ctx context.Context, a *cli.App, f runFlags) ([]model.Adapter, error) {
 	src, err := a.Read(ctx, f.adapters, model.MaxAdaptersBytes)
 	if err != nil {
@@ -134,7 +139,8 @@ func notJSON(path string, err error) error {
 	return e
 }
 
-// modelRecording reads a recording strictly.
+// modelRecording reads a recording strictly (specs/execution.md, model_io.json). A
+// recording that breaks a rule is RUN_E006 with the id of the rule.
 func modelRecording(ctx context.Context, a *cli.App, name string) (pack.ModelIO, error) {
 	src, err := a.Read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
 	if err != nil {

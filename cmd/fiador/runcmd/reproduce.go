@@ -30,6 +30,9 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
+// reproduceFlags are the flags of reproduce. work, read and tree have to be those of
+// the original run, because a pack does not hold their files. given reports whether a
+// flag was given.
 type reproduceFlags struct {
 	policies.GateFlags
 	intent string
@@ -97,6 +100,7 @@ func (n *times) String() string { return strconv.Itoa(int(*n)) }
 
 func (n *times) Type() string { return "int" }
 
+// Set refuses everything but a number from 1 to reproduce.MaxRuns.
 func (n *times) Set(text string) error {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 || number > reproduce.MaxRuns {
@@ -106,6 +110,8 @@ func (n *times) Set(text string) error {
 	return nil
 }
 
+// check refuses a call without an intent, and a pack and an intent that are both
+// standard input. A pack has the hash of its intent alone.
 func (f reproduceFlags) check(name string) error {
 	switch {
 	case f.intent == "":
@@ -116,6 +122,9 @@ func (f reproduceFlags) check(name string) error {
 	return cli.Choice("format", f.format, []string{"human", "json"})
 }
 
+// reproducePack makes the run of a pack again and prints where it differs. The exit
+// status is 1 for a difference or an invalid pack. It is 2 if the run could not be
+// made, or if the intent or the policy is another one than that of the pack.
 func reproducePack(ctx context.Context, a *cli.App, name string, f reproduceFlags) error {
 	if err := f.check(name); err != nil {
 		return err
@@ -362,6 +371,8 @@ func hintOfRuns(a *cli.App, got reproduce.Result, without []string) {
 	}
 }
 
+// placeText names the place of a difference: an input, an output, a file of the pack,
+// or a JSON Pointer into the RunResult.
 func placeText(d reproduce.Divergence) string {
 	switch {
 	case d.Input != "":
@@ -399,6 +410,8 @@ type differenceDocument struct {
 	About    string  `json:"about,omitempty"`
 }
 
+// fileDocument is a file of a difference. changedDocument takes its place where the
+// file is the same and only its change differs.
 type fileDocument struct {
 	SHA256    canon.ContentHash `json:"sha256"`
 	SizeBytes int               `json:"size_bytes"`
@@ -408,6 +421,8 @@ type changedDocument struct {
 	Change string `json:"change"`
 }
 
+// fileDocuments returns both sides of a difference between files. An absent file is
+// nil.
 func fileDocuments(d reproduce.Divergence) (recorded, now any) {
 	if d.RecordedFile.Path == "" && d.NowFile.Path == "" {
 		return changedDocument{d.Recorded}, changedDocument{d.Now}
@@ -421,6 +436,7 @@ func fileDocuments(d reproduce.Divergence) (recorded, now any) {
 	return file(d.RecordedFile), file(d.NowFile)
 }
 
+// reproducedDocument returns the result in the form that --format json prints.
 func reproducedDocument(o *reproduce.Original, got reproduce.Result) any {
 	list := make([]differenceDocument, len(got.Differences))
 	for i, d := range got.Differences {

@@ -25,6 +25,9 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
+// runFlags are the flags of run: the policy, the forms of the answer, the execution,
+// the model calls, and what is kept. bundle is a file for the bytes that bundle.sha256
+// covers.
 type runFlags struct {
 	policies.GateFlags
 	decisions.ReportFlags
@@ -97,7 +100,8 @@ Exit codes:
 	return cmd
 }
 
-// checkRun refuses contradictory flags before anything is read.
+// checkRun refuses contradictory flags before anything is read, and then places that
+// exclude each other.
 func checkRun(a *cli.App, intent string, f runFlags) error {
 	err := cmp.Or(
 		cli.Choice("mode", f.mode, modes),
@@ -141,6 +145,10 @@ func runPlaces(a *cli.App, intent string, f runFlags) cli.Places {
 	return p
 }
 
+// runIntent decides one intent, executes it if asked to, and prints the result. An
+// intent that cannot be read still reaches the reports, as an error. The exit status is
+// 0 for an accepted decision, 1 for a rejected one, and 2 without one
+// (specs/run-result.md, Exit codes).
 func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 	if err := checkRun(a, name, f); err != nil {
 		return err
@@ -196,6 +204,7 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 }
 
 // tellRun writes the results of a run: its bundle, the reports, and words for people.
+// It sets the exit status. A REFUSE has no bundle, so --bundle writes no file.
 func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
 		if err := cli.WriteFile(f.bundle, end.Decision.BundleBytes, a.Guarded); err != nil {
@@ -221,7 +230,9 @@ func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End
 	return nil
 }
 
-// decide runs the intent and delivers the results to the sinks of the flags.
+// decide runs the intent and delivers the results to the sinks of the flags. An error
+// of the run itself is left in end, and the reports show it. An error of a sink is
+// returned.
 func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
 	to := f.sinks(a, w)

@@ -36,6 +36,9 @@ Exit codes:
 	}
 }
 
+// safeRun runs the program of specs/safe-run.md in this process and takes over its exit
+// status. It never leaves Busy: after a signal the command ends before the process
+// does.
 func safeRun(ctx context.Context, a *cli.App, args []string) error {
 	a.Busy.Enter() // a signal ends the command, and then this process
 	signals := saferun.Notify()
