@@ -18,6 +18,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
+// checkCommand compiles a policy and prints its faults and warnings. A fault makes the
+// exit status 1. A warning never does.
 func checkCommand(a *cli.App) *cobra.Command {
 	var base, format string
 	cmd := &cobra.Command{
@@ -54,13 +56,16 @@ Exit codes:
 	return cmd
 }
 
-// checkedPolicy holds the faults and warnings of a policy.
+// checkedPolicy holds the faults and warnings of a policy. title is its profile, layer
+// and number of rules, as far as it could be read.
 type checkedPolicy struct {
 	title            string
 	faults, warnings []string
 }
 
-// checkPolicy finds all faults of a policy. It returns an error for an absent policy.
+// checkPolicy finds all faults of a policy. After a fault of a module, or of the whole
+// policy, the later checks have nothing to work on and are left out. It returns an
+// error for an absent policy.
 func checkPolicy(ctx context.Context, a *cli.App, name, base string) (checkedPolicy, error) {
 	c := checkedPolicy{title: screen.Folder(name)}
 	if err := cli.Choice("policy", base, profiles.Names()); err != nil {
@@ -129,7 +134,8 @@ func (d desk) profileFile() string {
 	return d.folder.Show + "/" + d.sources.File
 }
 
-// tests reads the tests of the policy.
+// tests reads the modules *_test.rego of the policy (specs/policy-contract.md, Tests).
+// A built-in profile has none.
 func (d desk) tests() ([]policy.Module, error) {
 	if d.folder == nil {
 		return nil, nil
@@ -169,6 +175,8 @@ func (s shownPolicy) warnings(file string) []string {
 	return list
 }
 
+// text prints a line for each fault and each warning, and one for a policy without
+// faults.
 func (c checkedPolicy) text(t cli.Terminal) {
 	for _, f := range c.faults {
 		t.Line(t.Paint(screen.Red, "error"), screen.Plain(f))
@@ -181,14 +189,17 @@ func (c checkedPolicy) text(t cli.Terminal) {
 	}
 }
 
-// policyFault reports whether an error is about the text of a policy.
+// policyFault reports whether an error is about the text of a policy: a RUN_E004 that
+// names a file and has a cause. Such an error is a fault with exit status 1. Any other
+// error is exit status 2.
 func policyFault(err error) bool {
 	re := runerr.Of(err)
 	_, located := re.Details["file"]
 	return re.Code == result.CodeProfile && located && re.Cause != nil
 }
 
-// faultLine returns an error as one line that an editor can parse.
+// faultLine returns an error as one line that an editor can parse. The text of the
+// cause has the file and the line; the hint follows only an error without a cause.
 func faultLine(err error) string {
 	re := runerr.Of(err)
 	if re.Cause != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
+// diffCommand decides the same intents under two profiles. The layers of --org-policy
+// and of --tree stand beside both.
 func diffCommand(a *cli.App) *cobra.Command {
 	var intents []string
 	var f policies.GateFlags
@@ -62,6 +64,9 @@ type verdict struct {
 	reasons []string
 }
 
+// diffPolicies prints each intent that the second profile decides otherwise, and the
+// counts. One such intent makes the exit status 1. The files are read twice, so it
+// refuses standard input, and intents that change between the two readings.
 func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f policies.GateFlags, format string) error {
 	if slices.Contains(intents, "-") {
 		return cli.Unfit("name files: they are read twice", "--intents cannot be standard input")
@@ -137,6 +142,9 @@ type otherVerdict struct {
 	Added   []string       `json:"added"`
 }
 
+// newChange compares two verdicts about one intent. It reports false if outcome and
+// reasons are the same. BUNDLE is milder than CLARIFY, and CLARIFY is milder than
+// REFUSE.
 func newChange(a, b verdict) (otherVerdict, bool) {
 	c := otherVerdict{a.name, "reasons", a.outcome, b.outcome, without(a.reasons, b.reasons), without(b.reasons, a.reasons)}
 	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
@@ -155,6 +163,8 @@ func without(list, other []string) []string {
 	return slices.DeleteFunc(rest, func(r string) bool { return slices.Contains(other, r) })
 }
 
+// text prints the kind, the intent and both outcomes, and a line for each reason that
+// was removed or added.
 func (c otherVerdict) text(t cli.Terminal) {
 	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.Kind]
 	t.Line(t.Paint(style, fmt.Sprintf("%-8s", c.Kind)), screen.Plain(c.Intent), string(c.A)+" -> "+string(c.B))

@@ -17,6 +17,9 @@ import (
 	"github.com/fiador/fiador/policy/devel"
 )
 
+// fmtCommand rewrites files in place. With --check it changes none, and the exit status
+// is 1 if a file would change. The first file that cannot be read, parsed or written
+// ends it with exit status 2; files before it are already rewritten.
 func fmtCommand(a *cli.App) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
@@ -71,7 +74,8 @@ Exit codes:
 	return cmd
 }
 
-// formatted reads a whole module and formats it.
+// formatted reads a whole module and formats it. It refuses a module above the limit of
+// bytes that a policy has anyway.
 func formatted(ctx context.Context, a *cli.App, name string) (was, now []byte, err error) {
 	src, err := a.ReadUpTo(ctx, name, policy.DefaultLimits().ModuleBytes, "split the module")
 	if err != nil {
@@ -83,7 +87,9 @@ func formatted(ctx context.Context, a *cli.App, name string) (was, now []byte, e
 	return src.Bytes, now, nil
 }
 
-// regoFiles returns the files that the arguments name, and the Rego files below folders.
+// regoFiles returns the files that the arguments name, whatever their suffix, and the
+// Rego files below folders. It refuses a folder without any, so that a wrong name is
+// noticed.
 func regoFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {

@@ -10,7 +10,9 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
-// Init returns the command that gates a repository with a first profile.
+// Init returns the command that gates a repository with a first profile. It keeps every
+// existing file. For a kept file of settings that does not mention Fiador, it prints
+// the text to add.
 func Init(a *cli.App) *cobra.Command {
 	name := "house"
 	cmd := &cobra.Command{

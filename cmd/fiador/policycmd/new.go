@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
+// newCommand makes the folder of a profile. It refuses a folder that is not empty.
 func newCommand(a *cli.App) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{

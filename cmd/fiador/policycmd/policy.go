@@ -49,8 +49,9 @@ Exit codes:
 // intentsFolder is the folder of a policy with example intents for its tests.
 const intentsFolder = "intents"
 
-// desk is the policy that a policy command reads: a profile, or a layer under a built-in
-// profile.
+// desk is the policy that a policy command reads: a profile, or a layer under a
+// built-in profile. It is named by PATH alone; no layer of a tree or of --org-policy is
+// added.
 type desk struct {
 	sources harness.Sources
 	folder  *policy.Folder // nil for a built-in profile, and for a profile without a folder
@@ -58,7 +59,8 @@ type desk struct {
 	open    harness.Open
 }
 
-// layer returns the layer with the folder's Rego, or a layer without modules.
+// layer returns the layer with the folder's Rego: the last one, if there is one besides
+// the built-in layer. Otherwise it returns a layer without modules.
 func (d desk) layer() policy.Layer {
 	if last := d.open.Layers[len(d.open.Layers)-1]; len(d.open.Layers) > 1 {
 		return last
@@ -97,6 +99,9 @@ func (d *desk) find(name, base string) error {
 	return d.openProfile(name)
 }
 
+// openProfile opens a profile: a folder with a profile.json, or a file. A file of
+// another name is the data alone, and Rego beside it is not read
+// (specs/policy-profile.md, Where a profile stands).
 func (d *desk) openProfile(name string) (err error) {
 	if d.sources, err = policies.Profile(name); err != nil {
 		return err
@@ -110,6 +115,8 @@ func (d *desk) openProfile(name string) (err error) {
 	return nil
 }
 
+// openLayer opens a folder of Rego without a profile.json, under the built-in profile
+// base. The package of the Rego must be gate.org.NAME or gate.repo.NAME.
 func (d *desk) openLayer(name, base string) error {
 	folder, err := policies.OpenFolder("PATH", name)
 	if err != nil {
@@ -139,8 +146,9 @@ func (d desk) gate(ctx context.Context, a *cli.App) (*harness.Gate, error) {
 	return d.open.Compile(ctx, d.sources.Builtin, a.Specs, policy.DefaultLimits())
 }
 
-// intents reads the example intents of the policy. It returns the input of the rules for
-// each intent, by the name of its file.
+// intents reads the example intents of the policy. It returns the input of the rules
+// for each intent, by the path of its file in the folder without the suffix. JSON Lines
+// are left out. It refuses two intents of one name, and an intent that cannot be read.
 func (d desk) intents(ctx context.Context, a *cli.App) (map[string]policy.Input, error) {
 	in := map[string]policy.Input{}
 	if d.folder == nil {

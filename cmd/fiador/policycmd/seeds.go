@@ -17,7 +17,8 @@ import (
 // user can find the file.
 func asGiven(path string) string { return canon.Clean(filepath.ToSlash(filepath.Clean(path))) }
 
-// checkProfileName refuses a name that no profile can have.
+// checkProfileName refuses a name that no profile can have, and the name of a built-in
+// profile.
 func checkProfileName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
 		return cli.Usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
@@ -28,8 +29,8 @@ func checkProfileName(name string) error {
 	return nil
 }
 
-// sowAll writes seeds, prints the result for each, and returns those whose files existed
-// already.
+// sowAll writes seeds below dir, which it makes. It prints "wrote" or "kept" for each,
+// and returns those whose files existed already. It replaces no file.
 func sowAll(a *cli.App, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, cli.NotWritten(filepath.Join(dir, "."), err)

@@ -16,6 +16,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
+// showCommand resolves a profile as a gate does and compiles it. So a policy that
+// cannot decide is exit status 2 here as well.
 func showCommand(a *cli.App) *cobra.Command {
 	f := policies.GateFlags{}
 	format := ""
@@ -75,6 +77,9 @@ type shownPolicy struct {
 	wider   []string       // members that are wider than in strict
 }
 
+// newShownPolicy decodes the members of a resolved profile and compares them with the
+// profile strict. A built-in profile has no origins; each of its members counts as its
+// own.
 func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPolicy, error) {
 	b, err := canon.Canonical(open.Profile)
 	if err != nil {
@@ -101,6 +106,8 @@ func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPol
 	return s, nil
 }
 
+// text prints the profile for people: a row for each member, the layers, and what
+// strict does not allow.
 func (s shownPolicy) text(t cli.Terminal) {
 	head := []string{t.Paint(screen.Bold, s.Profile.Name)}
 	switch {
@@ -153,7 +160,9 @@ func (s shownPolicy) rows() []row {
 	return rows
 }
 
-// origin names the source of a member's value in words.
+// origin names the source of a member's value in words. Where the base overrides a
+// wider value of profile.json, it names that value too (specs/policy-profile.md,
+// Extending a built-in profile).
 func (s shownPolicy) origin(o policy.Origin) string {
 	asked := ""
 	if o.Asked != nil && o.From != policy.FromProfile {
@@ -196,11 +205,13 @@ func valueLine(v any) string {
 	return fmt.Sprint(v)
 }
 
+// memberDocument is a member of the profile: its origin and the value that counts.
 type memberDocument struct {
 	policy.Origin
 	Value any `json:"value"`
 }
 
+// layerDocument is a layer with its modules and the ids of its rules.
 type layerDocument struct {
 	Package string           `json:"package"`
 	Modules []moduleDocument `json:"modules"`
@@ -213,6 +224,8 @@ type moduleDocument struct {
 	SHA256 canon.ContentHash `json:"sha256"`
 }
 
+// document returns the profile in the form that --format json prints. extends is null
+// for a profile that extends none.
 func (s shownPolicy) document() any {
 	doc := struct {
 		Name    string            `json:"name"`

@@ -20,6 +20,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
+// testFlags are the flags of test. run is a regular expression over PACKAGE.NAME.
+// threshold is the least coverage in percent, 0 to 100, and counts only with coverage.
 type testFlags struct {
 	policy    string
 	format    string
@@ -29,6 +31,8 @@ type testFlags struct {
 	verbose   bool
 }
 
+// testCommand runs the tests of a policy (specs/policy-contract.md, Tests). A given
+// --threshold implies --coverage.
 func testCommand(a *cli.App) *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
@@ -68,6 +72,9 @@ Exit codes:
 	return cmd
 }
 
+// testPolicy compiles the policy, runs its tests and decides its example intents. An
+// intent that the policy cannot decide counts as a failed test. The exit status is 1
+// for a failed test or too little coverage, and 2 without any test.
 func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, threshold bool) error {
 	if err := cli.Choice("policy", f.policy, profiles.Names()); err != nil {
 		return err
@@ -136,6 +143,7 @@ func (t testedPolicy) percent() float64 {
 	return float64((lines-missed)*1000/lines) / 10
 }
 
+// lines returns how many lines count, and how many of them no test reaches.
 func (t testedPolicy) lines() (lines, missed int) {
 	for _, c := range t.Coverage {
 		lines += c.Lines
@@ -156,6 +164,7 @@ func (t testedPolicy) reached() bool {
 	return float64(lines-missed)*100 >= t.threshold*float64(lines)
 }
 
+// failed returns the number of failed tests.
 func (t testedPolicy) failed() int {
 	n := 0
 	for _, c := range t.Cases {
@@ -166,6 +175,8 @@ func (t testedPolicy) failed() int {
 	return n
 }
 
+// printTested prints the result in its format. In JUnit too little coverage is a failed
+// test of its own, because readers of JUnit see nothing else.
 func printTested(a *cli.App, t testedPolicy, name string) error {
 	if t.format != "junit" {
 		return cli.PrintAs(a, t.format, t.document(), t.text)
@@ -184,6 +195,8 @@ func printTested(a *cli.App, t testedPolicy, name string) error {
 	return a.Print(out.Bytes())
 }
 
+// text prints the failed tests, with --verbose the others too, the lines that no test
+// reaches, and the verdict.
 func (t testedPolicy) text(to cli.Terminal) {
 	for _, c := range t.Cases {
 		at := fmt.Sprintf("%s:%d", c.File, c.Line)
@@ -239,6 +252,8 @@ func lineRanges(lines []int) string {
 	return strings.Join(parts, ", ")
 }
 
+// document returns the result in the form that --format json prints. The member
+// coverage is there only if coverage was asked for.
 func (t testedPolicy) document() any {
 	type coverage struct {
 		Percent float64         `json:"percent"`
