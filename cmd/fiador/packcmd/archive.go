@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
+// archiveCommand takes FILE as - for standard output, which cannot be a terminal.
 func archiveCommand(a *cli.App) *cobra.Command {
 	policy := ""
 	cmd := &cobra.Command{
@@ -46,6 +47,9 @@ Exit codes:
 	return cmd
 }
 
+// archivePack verifies a pack at level strict and writes it as an archive
+// (specs/pack.md, Archive). An invalid pack is printed on standard error and not
+// archived: exit status 1. A pack that cannot be decided is exit status 2.
 func archivePack(a *cli.App, name, file, policy string) error {
 	if file == "" {
 		return cli.Usage("name a new file, or - for standard output", "FILE is empty")

@@ -49,6 +49,9 @@ Exit codes:
 	return cmd
 }
 
+// packKeygen makes an Ed25519 key in the form of a signed note (specs/pack.md,
+// Signature). If the PEM cannot be written, the private key is removed again. It
+// refuses a name that no key can have and every existing file.
 func packKeygen(a *cli.App, name, file, public string) error {
 	if name == "" {
 		return cli.Usage("for instance: --name example.com/release", "--name is missing")

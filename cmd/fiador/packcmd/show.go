@@ -18,6 +18,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
+// packShowFlags are the flags of show. file is the name of one file of the pack, which
+// is printed as it is; the pack is then not verified.
 type packShowFlags struct {
 	policy string
 	file   string
@@ -56,6 +58,8 @@ Exit codes:
 	return cmd
 }
 
+// showPack prints what a pack says, and its verdict last. The exit status is that of
+// the verdict. What was executed is left out of an invalid pack.
 func showPack(a *cli.App, name string, f packShowFlags) error {
 	if f.file != "" {
 		if err := cli.Choice("file", f.file, pack.Names()); err != nil {
@@ -87,7 +91,8 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 	})
 }
 
-// printPacked prints one file of a pack.
+// printPacked prints one file of a pack as it is. On a terminal it escapes invisible
+// characters. A file that the pack lacks is a RUN_E006.
 func printPacked(a *cli.App, p *pack.Pack, name, file string) error {
 	text := p.File(file)
 	if text == nil {
@@ -105,6 +110,8 @@ type packSheet struct {
 	p *pack.Pack
 }
 
+// row prints a name and a text. The text comes from the pack, so characters that do not
+// show are escaped.
 func (s packSheet) row(name, format string, args ...any) {
 	s.t.Line(s.t.Paint(screen.Dim, fmt.Sprintf("%-9s", name)), screen.Plain(fmt.Sprintf(format, args...)))
 }
@@ -144,7 +151,8 @@ func (s packSheet) run() {
 	}
 }
 
-// execution prints the execution of a valid pack.
+// execution prints the execution of a valid pack: evidence.json first, and then
+// runner.json. It prints nothing for a pack without an execution.
 func (s packSheet) execution() {
 	e, err := s.p.Evidence()
 	if err != nil || e == nil {
@@ -188,6 +196,8 @@ func (s packSheet) claims(c verify.Claims) {
 	}
 }
 
+// files prints name, size in bytes and hash of each file, and the kind of an entry that
+// is no regular file.
 func (s packSheet) files() {
 	for _, e := range s.p.Entries {
 		if e.Text == nil {

@@ -24,6 +24,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
+// packSignFlags are the flags of sign. key is the file of the private key, and empty
+// for the key in FIADOR_PACK_KEY. policy is a profile that is not built in.
 type packSignFlags struct {
 	key    string
 	policy string
@@ -61,6 +63,10 @@ Exit codes:
 	return cmd
 }
 
+// signPacks signs the packs one after the other. A pack that cannot be signed stops no
+// other one. The worst pack decides the exit status: 1 for a broken rule, 2 for a pack
+// that could not be read, decided or signed. If standard output fails, standard error
+// names the packs that are signed.
 func signPacks(a *cli.App, names []string, f packSignFlags) error {
 	key, err := packSigner(a, f.key, names)
 	if err != nil {
@@ -119,7 +125,9 @@ func packSigner(a *cli.App, file string, packs []string) (*ledger.Signer, error)
 // errInvalid ends the signing of a pack that is not valid.
 var errInvalid = errors.New("the pack is not valid")
 
-// signPack signs one pack if it is valid, and writes the result to out.
+// signPack signs one pack if it is valid, and writes the result to out. The pack is
+// read, verified and signed under one lock (specs/pack.md, Replacing meta.json). A
+// signature of the same key is replaced, and others stay.
 func signPack(a *cli.App, out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
 	v := packs.Verified{Name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
@@ -140,6 +148,8 @@ func signPack(a *cli.App, out *bytes.Buffer, name string, key *ledger.Signer, o 
 	return cli.ExitAccepted, nil
 }
 
+// notSigned returns the RunError for a pack that could not be signed, with what to do
+// about it. Files in it have their names in the pack.
 func notSigned(name string, err error) error {
 	hint := "name a folder that fiador run --pack wrote"
 	switch {

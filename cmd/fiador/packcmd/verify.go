@@ -18,6 +18,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
+// packVerifyFlags are the flags of verify. level is a pack.Level (specs/pack.md,
+// Levels). With accepted, a valid pack of a run that was not accepted is exit status 1
+// too.
 type packVerifyFlags struct {
 	packs.KeyFlags
 	level    string
@@ -79,6 +82,9 @@ Exit codes:
 	return cmd
 }
 
+// verifyPacks verifies packs in parallel and prints the results in the order of the
+// names. The worst pack decides the exit status: 0 valid, 1 a broken rule or a missing
+// signature, 2 not read or not decided.
 func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFlags) error {
 	err := cmp.Or(cli.NotEmpty(cmd, "policy"), cli.Choice("level", f.level, levels), cli.Choice("format", f.format, formats))
 	if err != nil {
@@ -126,6 +132,8 @@ const (
 	packMemory  = 1 << 30
 )
 
+// verifyPack reads and verifies one pack. A panic becomes the error of this pack, so
+// that the others are still verified.
 func verifyPack(a *cli.App, name string, o verify.Options, k packs.Keys, accepted bool) (v packs.Verified) {
 	v = packs.Verified{Name: canon.Clean(name), Accepted: accepted}
 	defer func() {
@@ -142,9 +150,9 @@ func verifyPack(a *cli.App, name string, o verify.Options, k packs.Keys, accepte
 	return v
 }
 
-// inTurn calls f for each item, for workers items at once. It yields the results in the order
-// of the items. It keeps at most lookahead results per worker, even if the first item
-// takes long.
+// inTurn calls f for each item, for workers items at once. It yields the results in the
+// order of the items. It keeps at most lookahead results per worker, even if the first
+// item takes long. After the caller has stopped, it begins only a few further items.
 func inTurn[T, R any](items []T, workers int, f func(T) R) func(func(R) bool) {
 	const lookahead = 32
 	return func(yield func(R) bool) {

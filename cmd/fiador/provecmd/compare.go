@@ -38,6 +38,9 @@ Exit codes:
 	}
 }
 
+// compare prints "same" with the digest, or the first JSON Pointer at which the
+// canonical subsets differ. A difference is exit status 1. Both files must keep the
+// invariants that a file alone can prove.
 func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 	fa, err := readProven(cmd.Context(), a, nameA)
 	if err != nil {
@@ -68,6 +71,7 @@ func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 		screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb))
 }
 
+// shown returns a value as canonical JSON, cut after maxShown bytes.
 func shown(v any, absent bool) (string, error) {
 	if absent {
 		return "(absent)", nil

@@ -42,6 +42,9 @@ Exit codes:
 	}, conformanceSafeRunCommand(a))
 }
 
+// conformanceFlags are the flags of conformance safe-run. only is a pattern of
+// path.Match over the ids of vectors. noCompare leaves out the runs of "fiador
+// safe-run" itself.
 type conformanceFlags struct {
 	vectors   string
 	names     string
@@ -50,6 +53,8 @@ type conformanceFlags struct {
 	noCompare bool
 }
 
+// conformanceSafeRunCommand takes the program after --. Flags end at the first
+// argument, so flags of the program need no escape.
 func conformanceSafeRunCommand(a *cli.App) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
@@ -93,6 +98,9 @@ Exit codes:
 	return cmd
 }
 
+// conformanceSafeRun runs the vectors against a program (specs/safe-run.md,
+// Conformance). It prints each verdict as soon as the vector has ended. A failed vector
+// is exit status 1. Vectors that cannot be read, chosen or run are exit status 2.
 func conformanceSafeRun(ctx context.Context, a *cli.App, cmd *cobra.Command, f conformanceFlags, args []string) error {
 	if err := errors.Join(cli.Choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
 		cli.Choice("format", f.format, []string{"human", "json"})); err != nil {
@@ -142,7 +150,8 @@ func conformanceSafeRun(ctx context.Context, a *cli.App, cmd *cobra.Command, f c
 	return report.summary(a)
 }
 
-// passed returns the environment of a program under test.
+// passed returns the environment of a program under test: PATH, and SAFE_RUN_BIN with
+// an absolute path. Each vector adds its own variables.
 func passed(a *cli.App) []string {
 	env := []string{"PATH=" + a.Env("PATH")}
 	if bin := a.Env("SAFE_RUN_BIN"); bin != "" {
@@ -154,6 +163,9 @@ func passed(a *cli.App) []string {
 // programHint is the hint for a program that is missing or cannot be found.
 const programHint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
 
+// program returns the command line of the program under test, with absolute paths,
+// because each vector runs in a folder of its own. It refuses a program that cannot be
+// found.
 func program(a *cli.App, args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, cli.Usage(programHint, "CMD is missing")
@@ -210,6 +222,8 @@ func suite(ctx context.Context, a *cli.App, name string) (conformance.Suite, err
 	return suite, e
 }
 
+// selected returns the vectors whose id matches a pattern. It refuses a malformed
+// pattern, and one that matches nothing: a test of nothing would pass.
 func selected(vectors []conformance.Vector, only string) ([]conformance.Vector, error) {
 	if _, err := path.Match(only, ""); err != nil {
 		return nil, cli.Usage("as in --only 'safe-run-3*'", "--only %q is no pattern", canon.Clean(only))
@@ -271,8 +285,11 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t cli.Terminal) []byt
 	return b.Bytes()
 }
 
+// shownOrNothing makes an empty text visible.
 func shownOrNothing(s string) string { return cmp.Or(screen.Plain(s), "nothing") }
 
+// vectorDocument is the verdict on one vector in the JSON of the report. Invisible
+// characters are escaped in it.
 type vectorDocument struct {
 	ID     string          `json:"id"`
 	Name   string          `json:"name"`
@@ -294,7 +311,8 @@ func document(v conformance.Verdict) vectorDocument {
 	return doc
 }
 
-// summary prints what is printed at the end.
+// summary prints the counts, or the whole document if the format is json. Vectors about
+// other tools are left out, and counted by the section that has them.
 func (r *conformanceReport) summary(a *cli.App) error {
 	if r.format == "json" {
 		return cli.PrintJSON(a, struct {

@@ -39,8 +39,10 @@ Exit codes:
 	}
 }
 
-// readProven reads a RunResult and refuses one that breaks an invariant which the file alone
-// can prove. The canonical subset of such a file has no meaning.
+// readProven reads a RunResult and refuses one that breaks an invariant which the file
+// alone can prove (specs/run-result.md, Invariants). It leaves out RS5, which needs the
+// profile, and RS7, the form of the file. The canonical subset of a refused file has no
+// meaning.
 func readProven(ctx context.Context, a *cli.App, name string) (resultFile, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {

@@ -29,6 +29,8 @@ import (
 // maxFingerprint is the largest size of a fingerprint to read, in bytes.
 const maxFingerprint = 4 << 20
 
+// fingerprintFlags are the flags of fingerprint. vectors prints a line for each vector
+// too. against is a file to compare with, or - for standard input.
 type fingerprintFlags struct {
 	vectors bool
 	against string
@@ -79,6 +81,9 @@ Exit codes:
 	return cmd
 }
 
+// printFingerprint prints the fingerprint of this machine, or how another one differs
+// from it. The exit status is 1 for a difference, and for a vector that does not hold
+// here.
 func printFingerprint(ctx context.Context, a *cli.App, f fingerprintFlags, vectors fs.FS) error {
 	// A file is read first, so that an error in it is reported at once. Standard input is
 	// read last: the program that writes to a pipe may need as long as this machine.
@@ -104,7 +109,8 @@ func printFingerprint(ctx context.Context, a *cli.App, f fingerprintFlags, vecto
 	return a.Print(here.Line())
 }
 
-// fingerprintHere decides the vectors on this machine, and names those that fail.
+// fingerprintHere decides the vectors on this machine (specs/determinism.md). It names
+// those that fail on standard error, and makes the exit status 1 for them.
 func fingerprintHere(ctx context.Context, a *cli.App, folder fs.FS) (fingerprint.Fingerprint, error) {
 	debug.SetGCPercent(cli.ManyGC)
 	vectors, err := fingerprint.ReadVectors(folder)
@@ -131,6 +137,8 @@ func fingerprintHere(ctx context.Context, a *cli.App, folder fs.FS) (fingerprint
 	return fingerprint.New(prints), nil
 }
 
+// readFingerprint reads what another machine printed. Its error names the line at
+// fault, and an encoding that another system may have made of the file.
 func readFingerprint(ctx context.Context, a *cli.App, name string) (fingerprint.Fingerprint, error) {
 	src, err := a.ReadUpTo(ctx, name, maxFingerprint, fingerprintHint)
 	if err != nil {

@@ -74,6 +74,8 @@ type resultFile struct {
 	path string
 }
 
+// readResult reads a RunResult without checking its invariants. A text that is no
+// strict JSON is a RUN_E002, and JSON that is no RunResult is a RUN_E006.
 func readResult(ctx context.Context, a *cli.App, name string) (resultFile, error) {
 	src, err := a.Read(ctx, name, result.MaxBytes)
 	if err != nil {
@@ -89,6 +91,9 @@ func readResult(ctx context.Context, a *cli.App, name string) (resultFile, error
 	return resultFile{file, src.Path}, nil
 }
 
+// verifyResult writes every check of one file to out, those that fail first. It returns
+// exit status 1 for a failed check, and 2 for a check that could not be made. A check
+// that the version of the result does not have changes nothing (RS3a).
 func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {
