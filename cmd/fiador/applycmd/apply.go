@@ -29,6 +29,10 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
+// applyFlags are the flags of apply. to is the folder to change. branch names a new
+// branch of its git work tree. recover takes no pack. workflows and overwrite allow
+// what is refused without them. policy is the profile of the pack, if that is not built
+// in.
 type applyFlags struct {
 	packs.KeyFlags
 	to        string
@@ -159,6 +163,10 @@ func recoverTree(ctx context.Context, a *cli.App, dir string) error {
 	return cli.PrintStanding(a, []byte(screen.Plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
+// apply applies the patch of a pack to dir: all changes or none (specs/sandbox.md,
+// Applying). name is the pack, and dir the absolute path of --to. Refused paths,
+// conflicts and a pack that is not valid or not accepted are exit status 1. The diff is
+// printed before anything is changed; if it cannot be printed, nothing is.
 func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys packs.Keys) error {
 	state, err := cli.Undisturbed(ctx, a, func() (string, error) { return folders.Recovered(ctx, a, dir) })
 	if err != nil {
@@ -263,8 +271,8 @@ func packWithin(dir, name string) ([]string, error) {
 }
 
 // acceptedPatch returns the patch of a pack whose run was accepted. The patch has no
-// operations where the execution changed no file. When acceptedPatch returns nil without
-// an error, it has printed the reason.
+// operations where the execution changed no file. When acceptedPatch returns nil
+// without an error, it has printed the reason and set the exit status.
 func acceptedPatch(a *cli.App, name, policy string, keys packs.Keys) (*pack.Patch, error) {
 	given, err := policies.GivenProfile(a, policy)
 	if err != nil {
@@ -294,7 +302,8 @@ func acceptedPatch(a *cli.App, name, policy string, keys packs.Keys) (*pack.Patc
 	return accepted, nil
 }
 
-// refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
+// refusedPatch reports whether a plan has refused paths or conflicts. It prints each of
+// them, and a hint for each flag that would allow some. The exit status is then 1.
 func refusedPatch(a *cli.App, plan *patch.Plan, f applyFlags) bool {
 	for _, r := range plan.Refused {
 		a.Term.Message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
@@ -316,7 +325,9 @@ func refusedPatch(a *cli.App, plan *patch.Plan, f applyFlags) bool {
 	return true
 }
 
-// carryOut applies a plan that the user has seen.
+// carryOut applies a plan that the user has seen, on the branch if there is one. A
+// Ctrl-C before that leaves the folder unchanged, and a later one waits until it is
+// done. to is the folder as the user gave it.
 func carryOut(ctx context.Context, a *cli.App, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
 	said, err := cli.Undisturbed(ctx, a, func() (string, error) {
 		if ctx.Err() != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // branchFor examines whether files can be put on a branch. Where they cannot, it prints
-// the reason and returns nil.
+// the reason, sets exit status 1 and returns nil. Without git it is a usage error.
 func branchFor(ctx context.Context, a *cli.App, dir, name string) (*gitbranch.Branch, error) {
 	b, why, err := gitbranch.Look(ctx, dir, name, a.Environ)
 	switch {

@@ -50,6 +50,8 @@ type diffPrinter struct {
 	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
 
+// step returns the text for one step of a plan: a unified diff, or one line for a
+// folder, a binary file, or a file above the limits.
 func (d diffPrinter) step(plan *patch.Plan, s patch.Step) ([]byte, error) {
 	if s.Folder {
 		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", screen.Plain(s.Path), s.Entries), nil
@@ -142,6 +144,7 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 	b.WriteString(d.Paint(style, text) + "\n")
 }
 
+// mode returns the mode of a file as git writes it.
 func mode(f *patch.FileState) string {
 	if f.Executable {
 		return "100755"

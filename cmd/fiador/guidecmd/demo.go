@@ -21,11 +21,14 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// demoIntent is one of the three intents that the demo shows.
+// demoIntent is one of the three intents that the demo shows: the name of its file, a
+// sentence about it, and its bytes.
 type demoIntent struct {
 	file, story, text string
 }
 
+// demoIntents returns an intent for each outcome under the profile default: BUNDLE,
+// CLARIFY, REFUSE.
 func demoIntents() []demoIntent {
 	return []demoIntent{
 		{"release-notes.json", "An agent wants to write one file, where it may.", `{
@@ -70,6 +73,9 @@ Exit codes:
 	}
 }
 
+// demo decides the intents, keeps them with their RunResults in a temporary folder, and
+// prints each decision with its exit code and digest. The exit status is 0 whatever the
+// decisions are, and 2 if the folder cannot be written.
 func demo(ctx context.Context, a *cli.App) error {
 	dir, err := os.MkdirTemp("", "fiador-demo-")
 	if err != nil {

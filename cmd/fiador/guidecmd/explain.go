@@ -24,6 +24,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
+// explainFlags are the flags of explain. intent is a file, or - for standard input;
+// without it a code is explained. The policy says which rules have records.
 type explainFlags struct {
 	policies.GateFlags
 	intent string
@@ -86,7 +88,8 @@ type rulePlace struct {
 	Priority int      `json:"priority"`
 }
 
-// codes returns the records of the program, and those of the rules of a policy.
+// codes returns the records of the program, and those of the rules of a policy. A
+// policy that cannot be loaded is exit status 2.
 func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord, error) {
 	var list []codeRecord
 	for _, r := range harness.Records() {
@@ -113,6 +116,8 @@ func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord,
 	return list, nil
 }
 
+// explainCode prints the records with an id, whatever its case: several layers can have
+// a rule of one id. An unknown id is a usage error with the nearest known one.
 func explainCode(ctx context.Context, a *cli.App, code string, f explainFlags) error {
 	list, err := codes(ctx, a, f.GateFlags)
 	if err != nil {
@@ -145,6 +150,8 @@ func explainCode(ctx context.Context, a *cli.App, code string, f explainFlags) e
 	})
 }
 
+// text prints a record. The weight is the severity of the rule in each built-in
+// profile, where the profile chooses it.
 func (r codeRecord) text(t cli.Terminal) {
 	t.Line(t.Paint(screen.Bold, r.ID), screen.Plain(r.Title))
 	field := fields(t, 6)
@@ -175,6 +182,7 @@ func fields(t cli.Terminal, width int) func(name, text string) {
 	}
 }
 
+// listCodes prints the id and the title of every record.
 func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
 	list, err := codes(ctx, a, f.GateFlags)
 	if err != nil {
@@ -191,6 +199,8 @@ func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
 	})
 }
 
+// explainIntent decides an intent and prints what the policy answered. The exit status
+// is 0 for every decision, and 2 without one. Nothing is executed or recorded.
 func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
 	gate, err := policies.OpenGate(ctx, a, f.GateFlags)
 	if err != nil {
@@ -223,6 +233,8 @@ type explained struct {
 	places []report.Position
 }
 
+// text prints the outcome, each answer of the policy with its rule, and each effect
+// with the rule that permits it.
 func (e explained) text(t cli.Terminal) {
 	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
 	t.Line(t.Paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.Path), fmt.Sprintf("profile %q", e.Profile.Name))
@@ -257,6 +269,8 @@ func (e explained) denied(effect kernel.Effect) bool {
 	})
 }
 
+// reason prints one answer with its place, its value and its rule. An answer that did
+// not decide the outcome is marked.
 func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) {
 	head := []string{t.Paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
 	if !r.Decides {
@@ -302,6 +316,9 @@ func effectValue(e kernel.Effect) string {
 	return canon.Cut(e.Path)
 }
 
+// findingDocument is one answer of the policy. Line and Column are the place in the
+// intent, from 1 on, the column in UTF-16 code units. Source is absent for a refusal of
+// the kernel itself.
 type findingDocument struct {
 	Rule    string        `json:"rule"`
 	ID      string        `json:"id"`
@@ -319,6 +336,8 @@ type findingDocument struct {
 	Source  *policy.Place `json:"source,omitempty"`
 }
 
+// effectDocument is one effect of the intent with the rules that permit it. Without
+// such a rule the kernel refuses the effect.
 type effectDocument struct {
 	ID      string            `json:"id"`
 	Kind    kernel.EffectKind `json:"kind"`

@@ -9,7 +9,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Schema returns the command that prints a schema.
+// Schema returns the command that prints a schema, as it is embedded in the program. An
+// unknown name is exit status 2.
 func Schema(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema NAME",

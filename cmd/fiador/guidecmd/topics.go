@@ -4,7 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExitCodes returns the help topic about exit codes.
+// ExitCodes returns the help topic about exit codes (specs/run-result.md, Exit codes
+// and RunError).
 func ExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
@@ -34,7 +35,8 @@ above the line in words.`,
 	}
 }
 
-// Environment returns the help topic about environment variables.
+// Environment returns the help topic about environment variables. A variable that the
+// program begins to read belongs into it.
 func Environment() *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",

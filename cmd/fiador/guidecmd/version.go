@@ -13,6 +13,8 @@ import (
 )
 
 // Version returns the command that prints the versions of the program and its parts.
+// The version of the policy engine is that of the build, and "unknown" in a build
+// without it.
 func Version(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

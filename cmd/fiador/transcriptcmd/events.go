@@ -54,6 +54,8 @@ Exit codes:
 	return cmd
 }
 
+// transcriptEvents prints the events of a log, or those of one stream. The whole log is
+// checked first: a log that is not whole prints nothing and is exit status 2.
 func transcriptEvents(ctx context.Context, a *cli.App, name, stream string) error {
 	l, err := openLog(ctx, a, name)
 	if err != nil {
@@ -98,6 +100,7 @@ type eventDocument struct {
 	Code   *int    `json:"code,omitempty"`
 }
 
+// eventPlan encodes events. It is made once, because a log can have millions of them.
 var eventPlan canon.Plan[eventDocument]
 
 // eventLine returns an event as canonical JSON.

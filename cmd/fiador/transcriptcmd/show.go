@@ -17,6 +17,8 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
+// showTranscriptFlags are the flags of show. stream is empty for both streams. tail is
+// how many of the last lines are shown, and 0 for all.
 type showTranscriptFlags struct {
 	view   string
 	stream string
@@ -72,6 +74,8 @@ Exit codes:
 	return cmd
 }
 
+// check refuses unknown values and flags that contradict each other. changed reports
+// whether a flag was given.
 func (f showTranscriptFlags) check(changed func(string) bool) error {
 	if err := cli.Choice("view", f.view, transcriptViews); err != nil {
 		return err
@@ -103,6 +107,9 @@ type shownLog struct {
 	in  [3]*bufio.Reader // sources of the lines of each stream
 }
 
+// showTranscript prints a log in one of its views. Without a terminal the bytes are
+// exactly those that the command wrote. A log that is not whole prints nothing and is
+// exit status 2 (specs/safe-run.md, Reading back).
 func showTranscript(ctx context.Context, a *cli.App, name string, f showTranscriptFlags) error {
 	l, err := openLog(ctx, a, name)
 	if err != nil {

@@ -181,11 +181,13 @@ func (l *logFile) nameless() (err error) {
 	return nil
 }
 
+// unspooled returns the error for a pipe that cannot be kept.
 func (l *logFile) unspooled(err error) error {
 	return runerr.Unreadable(l.path, "it cannot be kept while it is read: "+runerr.Reason(err), "name a file, or a TMPDIR with room")
 }
 
-// check reads a whole log. For a wrong log it returns a *transcript.FormatError.
+// check reads a whole log (specs/safe-run.md, Reading back). For a wrong log it returns
+// a *transcript.FormatError, and for a log that cannot be read a RUN_E001.
 func (l *logFile) check() (*transcript.Log, error) {
 	debug.SetGCPercent(cli.UsualGC) // millions of lines allocate much
 	log, err := transcript.Open(l, l.size)
@@ -260,6 +262,8 @@ func (w *watched) quiet() {
 	}
 }
 
+// ReadAt reads from the log and shows how much was read. It fails once the context is
+// done.
 func (w *watched) ReadAt(b []byte, off int64) (int, error) {
 	if err := w.ctx.Err(); err != nil {
 		return 0, err

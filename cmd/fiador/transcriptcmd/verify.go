@@ -13,6 +13,9 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
+// verifyCommand checks logs one after the other. A log that cannot be read stops no
+// other one, unless the command was interrupted. The worst log decides the exit status.
+// Standard input can be one of the logs only once.
 func verifyCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOG...",
@@ -58,7 +61,8 @@ Exit codes:
 	}
 }
 
-// verifyTranscript checks one log. It returns the line to print and the exit status.
+// verifyTranscript checks one log. It returns the line to print and the exit status: 0
+// for "ok", 1 for "bad". An error is a log that could not be read.
 func verifyTranscript(ctx context.Context, a *cli.App, name string) (text string, status int, err error) {
 	l, err := openLog(ctx, a, name)
 	if err != nil {
