@@ -74,6 +74,8 @@ func Unfit(hint, format string, args ...any) error {
 	return misuse(result.CodeProfile, hint, fmt.Sprintf(format, args...))
 }
 
+// misuse makes every usage error. Its details have the member usage (run-result.md,
+// RunError).
 func misuse(code result.Code, hint, msg string) error {
 	return &result.RunError{Code: code, Message: msg, Hint: hint, Details: map[string]any{detailUsage: true}}
 }

@@ -151,6 +151,7 @@ func ownReport(_ *App, x, y spot) error {
 	return nil
 }
 
+// resultAlone is the hint for a file that would be standard output.
 const resultAlone = "standard output carries the RunResult alone; name a file"
 
 // beside refuses standard output and folders.
@@ -183,6 +184,7 @@ func (a *App) notIntent(x, y spot) error {
 	return nil
 }
 
+// isNull reports whether a file is the null device, which every command may write to.
 func isNull(info os.FileInfo) bool {
 	null, err := os.Stat(os.DevNull)
 	return err == nil && os.SameFile(info, null)

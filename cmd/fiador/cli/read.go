@@ -142,6 +142,8 @@ type chunk struct {
 // maxChunk is how many bytes one read takes at most.
 const maxChunk = 128 << 10
 
+// pump opens a file and sends at most most bytes of it. The last chunk has the error,
+// or io.EOF.
 func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
 	send := func(c chunk) bool {
 		select {

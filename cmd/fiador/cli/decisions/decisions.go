@@ -14,7 +14,8 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// ReportFlags choose the forms of an answer. No form changes the exit status.
+// ReportFlags choose the forms of an answer (specs/reports.md). No form changes the
+// exit status. Each file of --report takes its place when the command has an answer.
 type ReportFlags struct {
 	Format string
 	files  []string // FORMAT=FILE
@@ -35,8 +36,9 @@ type Reports struct {
 	Summary   report.Summary
 }
 
-// OpenReports opens standard output and every file, so that an unusable file is reported
-// before any decision.
+// OpenReports opens standard output and every file, so that an unusable file is
+// reported before any decision. The caller ends them with Close, or with Abort after an
+// error. After a Close without an error, Abort does nothing.
 func OpenReports(a *cli.App, f ReportFlags, profile string) (_ *Reports, err error) {
 	r := &Reports{Summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
 	defer func() {
@@ -101,7 +103,8 @@ func (r *Reports) Item(i report.Item) error {
 	return nil
 }
 
-// Close ends the reports and puts the files into place.
+// Close ends the reports and puts the files into place. The first error stops it: files
+// after that one are not put into place.
 func (r *Reports) Close() error {
 	for n, renderer := range r.renderers {
 		if err := renderer.Close(r.Summary); err != nil {
@@ -133,7 +136,8 @@ func (r *Reports) failed(n int, err error) error {
 	return cli.NotWritten(r.files[n-1].Name, err)
 }
 
-// Status returns the worst exit status of all items.
+// Status returns the worst exit status of all items: 2 for an error, and for no item at
+// all, so that a check of nothing never passes. Summary.ReportOnly turns 1 into 0.
 func (r *Reports) Status() int {
 	c := r.Summary.Counts
 	switch {

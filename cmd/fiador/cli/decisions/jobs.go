@@ -15,7 +15,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Targets finds the files of intents that the arguments name.
+// Targets finds the files of intents that the arguments name: files, folders, patterns
+// and -. A malformed pattern is a usage error.
 func Targets(args []string) ([]intake.File, error) {
 	list, err := intake.Find(args)
 	if bad, ok := errors.AsType[*intake.PatternError](err); ok {
@@ -24,7 +25,9 @@ func Targets(args []string) ([]intake.File, error) {
 	return list, err
 }
 
-// Jobs yields the intents of all files.
+// Jobs yields the intents of all files, in order: one of a file, or one of each line of
+// JSON Lines that is not blank. What cannot be read is a job too, and its Read returns
+// the error. All jobs are plans without model calls.
 func Jobs(ctx context.Context, a *cli.App, files []intake.File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
@@ -66,11 +69,13 @@ func Jobs(ctx context.Context, a *cli.App, files []intake.File) iter.Seq[harness
 	}
 }
 
+// failing returns the Read of a job that cannot be read.
 func failing(err error) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return nil, err }
 }
 
-// ItemOf returns the end of a run in the form for reports.
+// ItemOf returns the end of a run in the form for reports. An item has an error, a
+// decision, or a decision with an execution.
 func ItemOf(end harness.End) report.Item {
 	i := report.Item{Path: end.Path, Source: end.Source, Result: end.Bytes, Decision: end.Decision}
 	if end.Source != nil {

@@ -31,8 +31,9 @@ func stateFolder(a *cli.App) (string, error) {
 	return "", cli.Usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
 }
 
-// Recovered finishes or undoes the change that a killed command began on a folder. It
-// returns the folder of journals.
+// Recovered finishes or undoes the change that a killed command began on a folder
+// (specs/sandbox.md, Applying). It returns the folder of journals, which it makes. A
+// warning says what it did. dir is an absolute path without links.
 func Recovered(ctx context.Context, a *cli.App, dir string) (state string, err error) {
 	if state, err = StateOutside(a, dir); err != nil {
 		return "", err
@@ -76,7 +77,8 @@ func Finished(ctx context.Context, a *cli.App, dir string) error {
 	return nil
 }
 
-// Named returns the absolute path of a folder that a flag names.
+// Named returns the absolute path, without links, of a folder that a flag names. It
+// refuses everything that is no folder.
 func Named(flag, name string) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() {
@@ -100,8 +102,8 @@ func Recovery(did tree.Recovery) string {
 	return "what an interrupted command had begun to apply is complete now"
 }
 
-// StateOutside returns the folder of journals. It refuses a folder of journals that lies
-// in dir.
+// StateOutside returns the folder of journals. It refuses a folder of journals that
+// lies in dir: whoever can change dir could change the journal.
 func StateOutside(a *cli.App, dir string) (string, error) {
 	state, err := stateFolder(a)
 	if err != nil {
@@ -113,6 +115,7 @@ func StateOutside(a *cli.App, dir string) (string, error) {
 	return state, nil
 }
 
+// stateElsewhere is the hint for a folder of journals that cannot be used.
 const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 
 // RecoverError returns the RunError for an error of tree.Recover.

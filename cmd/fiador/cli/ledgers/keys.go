@@ -21,7 +21,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// NewKey makes a private key for an origin and writes it to a new file.
+// NewKey makes an Ed25519 key for an origin and writes the private key to a new file
+// that only its owner can read. It replaces no file.
 func NewKey(a *cli.App, origin, file string) (*ledger.Signer, error) {
 	private, _, err := ledger.GenerateKey(a.Rand, origin)
 	if err != nil {
@@ -78,8 +79,9 @@ func (f *SignFlags) Register(cmd *cobra.Command, use string) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
-// Signer returns the folder of the ledger that --ledger names, and its private key: from a
-// file that only its owner can read, or from the environment.
+// Signer returns the folder of the ledger and its private key: from a file that only
+// its owner can read, or from FIADOR_LEDGER_KEY. It refuses a key that lies in the
+// ledger.
 func (f SignFlags) Signer(a *cli.App) (dir string, s *ledger.Signer, err error) {
 	if dir, err = Dir(a, f.Dir); err != nil {
 		return "", nil, err
@@ -135,8 +137,8 @@ func ReadKey(file string) (*ledger.Signer, error) {
 	return s, nil
 }
 
-// keyText returns the first 4096 bytes of a file, more than any key has. It returns empty
-// if the file cannot be read.
+// keyText returns the first 4096 bytes of a file, more than any key has, without white
+// space around them. It returns empty if the file cannot be read.
 func keyText(file string) string {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
@@ -150,7 +152,8 @@ func keyText(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// VerifierKey reads the verifier key of a flag: the key itself, or a file with it.
+// VerifierKey reads the verifier key of a flag: the key itself, or a file with it. It
+// refuses a private key, and says that it has to be kept secret.
 func VerifierKey(flag, text string) (ledger.Verifier, error) {
 	v, err := ledger.ParseVerifier(text)
 	if err == nil {

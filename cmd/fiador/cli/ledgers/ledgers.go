@@ -26,7 +26,9 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// ReadFlags name a ledger to read, and the key to trust.
+// ReadFlags name a ledger to read, and the key to trust. Without a key the ledger is
+// trusted to name its own keys: it then proves only that it agrees with itself
+// (specs/ledger.md, Keys).
 type ReadFlags struct {
 	Dir string
 	Key string
@@ -38,7 +40,8 @@ func (f *ReadFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default: the keys that the ledger itself names)")
 }
 
-// Dir returns the folder of the ledger.
+// Dir returns the folder of the ledger: dir, or FIADOR_LEDGER if dir is empty. No
+// command searches for a ledger. Without either it is a usage error.
 func Dir(a *cli.App, dir string) (string, error) {
 	if dir = cmp.Or(dir, a.Env("FIADOR_LEDGER")); dir == "" {
 		return "", cli.Usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
@@ -46,7 +49,8 @@ func Dir(a *cli.App, dir string) (string, error) {
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
 }
 
-// Read opens a ledger for reading.
+// Read opens a ledger for reading, up to its checkpoint. The caller closes it. It does
+// not verify the entries.
 func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
 	dir, err := Dir(a, f.Dir)
 	if err != nil {
@@ -78,7 +82,8 @@ func Reading(a *cli.App, f ReadFlags, do func(*disk.Reader) error) error {
 	return Error(f.Name(a), do(r))
 }
 
-// Error returns the error for a ledger when a command cannot answer.
+// Error returns the RUN_E006 for a ledger when a command cannot answer. It returns nil
+// and a RunError as they are.
 func Error(dir string, err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err

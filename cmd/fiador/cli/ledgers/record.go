@@ -21,8 +21,9 @@ func (f *RecordFlags) Register(cmd *cobra.Command) {
 	f.SignFlags.Register(cmd, " to record in (default: FIADOR_LEDGER; none: nothing is recorded)")
 }
 
-// OpenLog opens the ledger that records runs. It does so before any decision, so that
-// each decision can be recorded. It returns nil if no ledger is named.
+// OpenLog opens the ledger that records runs, with its private key. It does so before
+// any decision, so that each decision can be recorded. It returns nil if no ledger is
+// named, and refuses a key without a ledger.
 func OpenLog(a *cli.App, f RecordFlags) (*disk.Log, error) {
 	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
 		if f.file != "" {
@@ -69,7 +70,8 @@ func Recorder(a *cli.App, log *disk.Log) harness.Recorder {
 	return &recordingLog{log, a.Busy}
 }
 
-// recordingLog is a ledger whose errors name no path of the machine and have a hint.
+// recordingLog is a ledger whose errors name no path of the machine and have a hint. A
+// Ctrl-C waits for an append that has begun.
 type recordingLog struct {
 	*disk.Log
 	busy *cli.Busy
@@ -104,6 +106,7 @@ func AsStored(read func(ledger.Blob) ([]byte, error)) func(ledger.Blob) ([]byte,
 	}
 }
 
+// notRecordable wraps an error of a ledger for the harness.
 func notRecordable(err error) error {
 	if err == nil {
 		return nil
@@ -111,13 +114,15 @@ func notRecordable(err error) error {
 	return &recordingError{err}
 }
 
+// recordingError shows an error without paths. The harness asks it for its hint.
 type recordingError struct{ error }
 
 func (e *recordingError) Error() string { return WithoutPaths(e.error, "") }
 func (e *recordingError) Unwrap() error { return e.error }
 func (e *recordingError) Hint() string  { return Hint(e.error) }
 
-// KeepReceipt prints the warnings of a recorded decision and writes its receipt.
+// KeepReceipt prints the warnings of a recorded decision and writes its receipt to a
+// new file (specs/ledger.md, Proof). With an empty name it writes none.
 func KeepReceipt(ctx context.Context, a *cli.App, f RecordFlags, file string, r ledger.Receipt) error {
 	Warn(a, r.Warnings)
 	if file == "" {

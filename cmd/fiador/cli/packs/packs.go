@@ -29,7 +29,8 @@ import (
 )
 
 // Open begins the pack of a run before any decision, so that an unusable folder is
-// reported first. It returns nil if dir is empty.
+// reported first (specs/pack.md, Writing). It returns nil if dir is empty. The caller
+// calls Abort in the end, which does nothing once the pack is in place.
 func Open(dir string) (*pack.Writer, error) {
 	if dir == "" {
 		return nil, nil
@@ -48,7 +49,8 @@ func Open(dir string) (*pack.Writer, error) {
 	return w, nil
 }
 
-// Sink returns the sink for the pack of a run, or nil without a pack.
+// Sink returns the sink for the pack of a run, or nil without a pack. Ready is asked
+// right before the pack takes its place: a link that was planted meanwhile is refused.
 func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
@@ -112,6 +114,7 @@ type resolved struct {
 	digest  canon.ContentHash
 }
 
+// resolvedOf returns a profile with the hash of its canonical bytes.
 func resolvedOf(p *kernel.Profile) resolved {
 	_, sum, _ := canon.Artifact(*p)
 	return resolved{p, sum}
@@ -161,8 +164,8 @@ func packReason(err error) string {
 	return runerr.Reason(err)
 }
 
-// Read reads the pack that an argument names: a folder, an archive, or - for an
-// archive on standard input.
+// Read reads the pack that an argument names: a folder, an archive, or - for an archive
+// on standard input. It verifies nothing. A pack that cannot be read is a RUN_E006.
 func Read(a *cli.App, name string) (*pack.Pack, error) {
 	var p *pack.Pack
 	var err error

@@ -36,7 +36,8 @@ type Keys struct {
 	LedgerKey *ledger.Verifier
 }
 
-// Open reads the keys. It refuses an empty name.
+// Open reads the keys. It refuses an empty name: a flag without a key would check
+// nothing.
 func (f KeyFlags) Open(cmd *cobra.Command) (k Keys, err error) {
 	if slices.Contains(f.keys, "") {
 		return k, cli.Usage(cli.HelpHint(cmd), "--key is empty")
@@ -55,7 +56,9 @@ func (f KeyFlags) Open(cmd *cobra.Command) (k Keys, err error) {
 	return k, err
 }
 
-// Vouch checks each given key against a pack.
+// Vouch checks each given key against a pack (specs/pack.md, Rules that need a key).
+// Every key must have signed. With one violation the pack counts as neither signed nor
+// recorded.
 func (k Keys) Vouch(p *pack.Pack) sign.Authenticity {
 	all := sign.Authenticate(p, nil, k.LedgerKey)
 	for i := range k.Keys {
@@ -70,7 +73,8 @@ func (k Keys) Vouch(p *pack.Pack) sign.Authenticity {
 	return all
 }
 
-// Verified is the result for one pack.
+// Verified is the result for one pack. If Err is set, the pack could not be read and
+// the verdict is empty.
 type Verified struct {
 	Name    string
 	Err     error
@@ -136,7 +140,8 @@ func (v Verified) voucher() string {
 	return "unauthenticated"
 }
 
-// Status returns the exit status for the pack.
+// Status returns the exit status for the pack: 0 valid, 1 a broken rule or a run that
+// had to be accepted and is not, 2 undecided.
 func (v Verified) Status() int {
 	_, _, status := v.result()
 	return status

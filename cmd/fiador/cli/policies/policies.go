@@ -26,7 +26,10 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// GateFlags select the policy that decides. Only the command line can set them.
+// GateFlags select the policy that decides. Only the command line can set them: no
+// variable and no file of the tree chooses a policy (specs/policy-profile.md, Where a
+// profile stands). Policy is a built-in name, a folder or a file, Org are the layers of
+// the organisation, and Tree is the gated folder.
 type GateFlags struct {
 	Policy string
 	Org    []string
@@ -161,7 +164,7 @@ func OpenFolder(flag, dir string) (policy.Folder, error) {
 	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
 }
 
-// Unusable returns the error for a policy that a flag names and that cannot be used.
+// Unusable returns the RUN_E004 for a policy that a flag names and that cannot be used.
 func Unusable(flag, name, why string) error {
 	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
 		"name a folder that can be read", runerr.File(screen.Folder(name)))
@@ -174,7 +177,8 @@ func warnBeneath(a *cli.App, flag, name, tree string) {
 	}
 }
 
-// OpenGate opens the gate.
+// OpenGate opens the gate: it reads and compiles the policy. A policy that cannot
+// decide is an error, and no decision is made without it.
 func OpenGate(ctx context.Context, a *cli.App, f GateFlags) (*harness.Gate, error) {
 	s, err := Sources(f)
 	if err != nil {
@@ -183,8 +187,8 @@ func OpenGate(ctx context.Context, a *cli.App, f GateFlags) (*harness.Gate, erro
 	return harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
 }
 
-// OpenGateAhead opens the gate in the background. The function that it returns waits for the
-// gate.
+// OpenGateAhead opens the gate in the background, while the command reads its input.
+// The function that it returns waits for the gate, and can be called again.
 func OpenGateAhead(ctx context.Context, a *cli.App, s harness.Sources) func() (*harness.Gate, error) {
 	open := sync.OnceValues(func() (*harness.Gate, error) {
 		return harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
@@ -193,7 +197,8 @@ func OpenGateAhead(ctx context.Context, a *cli.App, s harness.Sources) func() (*
 	return open
 }
 
-// GivenProfile returns the profile that a flag names, or nil.
+// GivenProfile returns the resolved profile that a flag names, or nil for an empty
+// name. Layers are not part of it.
 func GivenProfile(a *cli.App, name string) (*kernel.Profile, error) {
 	if name == "" {
 		return nil, nil
