@@ -24,11 +24,11 @@ import (
 
 // house is what was counted in one checkout.
 type house struct {
-	code, tests, comments, filled int // lines
-	lines, files                  map[string]int
-	methods                       map[string]int
-	functions                     []int
-	work, errors, documents       int
+	code, tests, comments, filled, statements int // lines
+	lines, files                              map[string]int
+	methods                                   map[string]int
+	functions                                 []int
+	work, errors, documents                   int
 }
 
 func main() {
@@ -64,8 +64,8 @@ func newHouse() house {
 // rows names what column returns.
 var rows = []string{
 	"packages", "lines of the median package", "lines of the largest package", "files of the median package", "files of the largest package",
-	"lines of a function, p95", "lines of the longest function", "comment share of lines that are not blank",
-	"package variables and init functions that work before main", "lines of code without tests", "lines of tests",
+	"lines of a function, p95", "lines of the longest function", "lines with a comment, of those that are not blank",
+	"package variables and init functions that work before main", "lines of code without tests", "lines of statements: without comments, blank lines, imports, generated code", "lines of tests",
 	"RunError literals outside harness/runerr", "methods of the largest type", "map[string]any{ outside kernel/canon",
 }
 
@@ -94,7 +94,7 @@ func (h *house) column() []string {
 		fmt.Sprint(len(h.lines)), middle(h.lines), most(h.lines), middle(h.files), most(h.files),
 		fmt.Sprint(h.functions[len(h.functions)*95/100]), fmt.Sprint(h.functions[len(h.functions)-1]),
 		fmt.Sprintf("%.1f %%", 100*float64(h.comments)/float64(h.filled)),
-		fmt.Sprint(h.work), fmt.Sprint(h.code), fmt.Sprint(h.tests),
+		fmt.Sprint(h.work), fmt.Sprint(h.code), fmt.Sprint(h.statements), fmt.Sprint(h.tests),
 		fmt.Sprint(h.errors), most(h.methods), fmt.Sprint(h.documents),
 	}
 }
@@ -193,14 +193,35 @@ func reached(list []source) map[string]bool {
 
 func (h *house) file(s source) {
 	pkg, set, f := s.pkg, s.set, s.file
+	commented, imports := map[int]bool{}, map[int]bool{}
+	mark := func(lines map[int]bool, n ast.Node) {
+		for i := set.Position(n.Pos()).Line; i <= set.Position(n.End()).Line; i++ {
+			lines[i] = true
+		}
+	}
+	for _, c := range f.Comments {
+		mark(commented, c)
+	}
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
+			mark(imports, g)
+		}
+	}
+	number := 0
 	for line := range bytes.Lines(s.text) {
+		number++
 		h.code++
 		h.lines[pkg]++
-		if len(bytes.TrimSpace(line)) > 0 {
-			h.filled++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
 		}
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("//")) {
+		h.filled++
+		if commented[number] {
 			h.comments++
+		}
+		if !imports[number] && !bytes.HasPrefix(line, []byte("//")) && !ast.IsGenerated(f) {
+			h.statements++
 		}
 	}
 	h.files[pkg]++
@@ -264,7 +285,7 @@ func written(e ast.Expr) string {
 }
 
 // idle are calls that do next to nothing before main.
-var idle = []string{"errors.New", "make", "new", "len", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc"}
+var idle = []string{"string", "errors.New", "make", "new", "len", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc"}
 
 // works says whether the value of a package variable is a call that does something. What
 // stands in a function is called later.
