@@ -19,8 +19,8 @@ const (
 	maxDiffLines = 20_000
 )
 
-// showPatch writes the changes of a plan to standard output: a unified diff of each text,
-// a line for each other file, and the number of files at the end.
+// showPatch writes the changes of a plan to standard output: a unified diff of each
+// text, and a line for each other file. The number of files comes last.
 func showPatch(a *cli.App, plan *patch.Plan) error {
 	d := diffPrinter{Terminal: a.Page, runner: cli.InRunner(a.Env)}
 	d.visible = a.OutTTY || a.Page.Color || d.runner
@@ -50,8 +50,8 @@ type diffPrinter struct {
 	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
 
-// step returns the text for one step of a plan: a unified diff, or one line for a
-// folder, a binary file, or a file above the limits.
+// step returns the text for one step of a plan. That is a unified diff, or one line for
+// a folder, a binary file, or a file above the limits.
 func (d diffPrinter) step(plan *patch.Plan, s patch.Step) ([]byte, error) {
 	if s.Folder {
 		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", screen.Plain(s.Path), s.Entries), nil

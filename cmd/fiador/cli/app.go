@@ -108,8 +108,8 @@ func (a *App) prepare() error {
 	return err
 }
 
-// Report writes to stderr why a command ended without a decision: one line of canonical
-// JSON for a RunError, and words for people on a terminal.
+// Report writes to stderr why a command ended without a decision: a RunError as one
+// line of canonical JSON. On a terminal words for people come first.
 func (a *App) Report(err error) int {
 	re := runerr.Of(err)
 	line := re.Line()

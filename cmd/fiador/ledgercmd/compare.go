@@ -204,8 +204,8 @@ Exit codes:
 	return cmd
 }
 
-// publishable refuses a folder that cannot hold the published log: a ledger, a folder in
-// this ledger, or a log with entries that this ledger lacks.
+// publishable refuses a folder that cannot hold the published log: a ledger, or a
+// folder in this ledger. It also refuses a log with entries that this ledger lacks.
 func publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
 	in, err := cli.Beneath(source, dir)
 	if err != nil {

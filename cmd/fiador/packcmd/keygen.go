@@ -81,8 +81,8 @@ func packKeygen(a *cli.App, name, file, public string) error {
 	return ledgers.PrintVerifier(a, signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
 }
 
-// keyPlaces refuses two places for keys before any file is made: one file for both keys,
-// and a file in a pack, whose readers would get the private key.
+// keyPlaces refuses two places for keys before any file is made: one file for both
+// keys, and a file in a pack. The readers of that pack would get the private key.
 func keyPlaces(file, public string) error {
 	if public != "" {
 		same, err := cli.Beneath(file, public)

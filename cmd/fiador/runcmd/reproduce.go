@@ -339,8 +339,9 @@ func (f reproduceFlags) without(o *reproduce.Original, got reproduce.Result) []s
 	return list
 }
 
-// ofBase reports whether the files before the run can explain a difference: the outputs
-// are equal, but one of them was created in one run, and modified or unchanged in another.
+// ofBase reports whether the files before the run can explain a difference. The outputs
+// are then equal. But one of them was created in one run, and modified or unchanged in
+// another.
 func ofBase(d reproduce.Counted) bool {
 	return d.File == pack.PatchFile ||
 		d.File == pack.EvidenceFile && (strings.HasPrefix(d.Pointer, "/action_results") || strings.HasPrefix(d.Pointer, "/unchanged"))

@@ -136,8 +136,8 @@ func (r *Reports) failed(n int, err error) error {
 	return cli.NotWritten(r.files[n-1].Name, err)
 }
 
-// Status returns the worst exit status of all items: 2 for an error, and for no item at
-// all, so that a check of nothing never passes. Summary.ReportOnly turns 1 into 0.
+// Status returns the worst exit status of all items. It is 2 for an error, and for no
+// item at all: a check of nothing never passes. Summary.ReportOnly turns 1 into 0.
 func (r *Reports) Status() int {
 	c := r.Summary.Counts
 	switch {

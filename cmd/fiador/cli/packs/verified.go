@@ -140,8 +140,8 @@ func (v Verified) voucher() string {
 	return "unauthenticated"
 }
 
-// Status returns the exit status for the pack: 0 valid, 1 a broken rule or a run that
-// had to be accepted and is not, 2 undecided.
+// Status returns the exit status for the pack: 0 valid, 1 invalid, 2 undecided. A valid
+// pack whose run had to be accepted and is not has 1 too.
 func (v Verified) Status() int {
 	_, _, status := v.result()
 	return status
