@@ -274,11 +274,7 @@ func packWithin(dir, name string) ([]string, error) {
 // operations where the execution changed no file. When acceptedPatch returns nil
 // without an error, it has printed the reason and set the exit status.
 func acceptedPatch(a *cli.App, name, policy string, keys packs.Keys) (*pack.Patch, error) {
-	given, err := policies.GivenProfile(a, policy)
-	if err != nil {
-		return nil, err
-	}
-	p, err := packs.Read(a, name)
+	p, given, err := packs.ReadUnder(a, policy, name)
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,11 @@ func NotEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
+// RefuseEmpty makes a command call NotEmpty before it does anything.
+func RefuseEmpty(cmd *cobra.Command, names ...string) {
+	cmd.PreRunE = func(*cobra.Command, []string) error { return NotEmpty(cmd, names...) }
+}
+
 // Choice refuses a flag value that is not in its list.
 func Choice(flag, value string, known []string) error {
 	if slices.Contains(known, value) {
@@ -110,19 +115,13 @@ func FormatFlag(cmd *cobra.Command, value *string, formats ...string) {
 // AtLeastOne returns a check for one argument of a name, or more.
 func AtLeastOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return Usage(HelpHint(cmd), "%s is missing", name)
-		}
-		return nil
+		return ExactArgs(name)(cmd, args[:min(len(args), 1)])
 	}
 }
 
 // AtMostOne refuses a second argument.
 func AtMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
-	}
-	return nil
+	return NoArgs(cmd, args[min(len(args), 1):])
 }
 
 // Once is a flag that may be given one time. Otherwise the later of two profiles would win

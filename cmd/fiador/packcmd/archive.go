@@ -36,13 +36,9 @@ Exit codes:
 		Example: `  fiador pack archive ./pack pack.tar.gz
   fiador pack archive ./pack - | sha256sum`,
 		Args: cli.ExactArgs("PACK", "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "policy"); err != nil {
-				return err
-			}
-			return archivePack(a, args[0], args[1], policy)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return archivePack(a, args[0], args[1], policy) },
 	}
+	cli.RefuseEmpty(cmd, "policy")
 	policies.ProfileFlag(cmd, &policy, "profile that the pack was made under (default: the built-in one that it names)")
 	return cmd
 }
@@ -57,11 +53,7 @@ func archivePack(a *cli.App, name, file, policy string) error {
 	if err := archivable(a, name, file); err != nil {
 		return err
 	}
-	given, err := policies.GivenProfile(a, policy)
-	if err != nil {
-		return err
-	}
-	p, err := packs.Read(a, name)
+	p, given, err := packs.ReadUnder(a, policy, name)
 	if err != nil {
 		return err
 	}

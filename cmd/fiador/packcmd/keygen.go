@@ -36,13 +36,9 @@ Exit codes:
      be printed: then it stands on standard error`,
 		Example: `  fiador pack keygen --name example.com/release --key pack.key >pack.pub`,
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.NotEmpty(cmd, "name", "key", "pem"); err != nil {
-				return err
-			}
-			return packKeygen(a, name, file, public)
-		},
+		RunE:    func(*cobra.Command, []string) error { return packKeygen(a, name, file, public) },
 	}
+	cli.RefuseEmpty(cmd, "name", "key", "pem")
 	cmd.Flags().StringVar(&name, "name", "", "name of the key (required)")
 	cmd.Flags().StringVar(&file, "key", "", "new file to write the private key to (required)")
 	cmd.Flags().StringVar(&public, "pem", "", "new file to write the public key to, as PEM")

@@ -44,13 +44,9 @@ Exit codes:
 		Example: `  fiador pack show ./pack
   fiador pack show pack.tar.gz --file run.json | fiador verify -`,
 		Args: cli.ExactArgs("PACK"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "policy", "file"); err != nil {
-				return err
-			}
-			return showPack(a, args[0], f)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return showPack(a, args[0], f) },
 	}
+	cli.RefuseEmpty(cmd, "policy", "file")
 	flags := cmd.Flags()
 	policies.ProfileFlag(cmd, &f.policy, "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
@@ -66,11 +62,7 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 			return err
 		}
 	}
-	given, err := policies.GivenProfile(a, f.policy)
-	if err != nil {
-		return err
-	}
-	p, err := packs.Read(a, name)
+	p, given, err := packs.ReadUnder(a, f.policy, name)
 	if err != nil {
 		return err
 	}

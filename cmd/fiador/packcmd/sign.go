@@ -51,13 +51,9 @@ Exit codes:
 		Example: `  fiador pack sign ./pack --key pack.key
   fiador pack verify ./pack --key pack.pub`,
 		Args: cli.AtLeastOne("PACK"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "key", "policy"); err != nil {
-				return err
-			}
-			return signPacks(a, args, f)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return signPacks(a, args, f) },
 	}
+	cli.RefuseEmpty(cmd, "key", "policy")
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
 	policies.ProfileFlag(cmd, &f.policy, "profile that the packs were made under (default: the built-in one that each names)")
 	return cmd

@@ -73,12 +73,10 @@ Exit codes:
   fiador reproduce ./pack --intent intent.json --runs 20 --format json`,
 		Args: cli.ExactArgs("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
-				return err
-			}
 			return reproducePack(folders.Waiting(cmd.Context(), a), a, args[0], f)
 		},
 	}
+	cli.RefuseEmpty(cmd, "intent", "policy", "tree", "work")
 	f.GateFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
@@ -163,11 +161,7 @@ func reproducePack(ctx context.Context, a *cli.App, name string, f reproduceFlag
 // violations and returns nil. undecided is the error for checks that could not be made.
 // The caller reports it later, because a wrong policy explains more.
 func original(a *cli.App, name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
-	given, err := policies.GivenProfile(a, f.profile(""))
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := packs.Read(a, name)
+	p, given, err := packs.ReadUnder(a, f.profile(""), name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -79,13 +79,9 @@ Exit codes:
   fiador run intent.json --ledger ./ledger --ledger-key gate.key --receipt run.tlog-proof
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: cli.ExactArgs("INTENT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
-				return err
-			}
-			return runIntent(a, cmd, args[0], f)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runIntent(a, cmd, args[0], f) },
 	}
+	cli.RefuseEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work")
 	f.GateFlags.Register(cmd)
 	f.ReportFlags.Register(cmd)
 	f.executingFlags.register(cmd)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
@@ -162,6 +163,15 @@ func packReason(err error) string {
 		return pe.Path + ": " + runerr.Reason(err)
 	}
 	return runerr.Reason(err)
+}
+
+// ReadUnder reads a pack and the profile that a flag names. given is nil for an empty
+// profile.
+func ReadUnder(a *cli.App, profile, name string) (p *pack.Pack, given *kernel.Profile, err error) {
+	if given, err = policies.GivenProfile(a, profile); err == nil {
+		p, err = Read(a, name)
+	}
+	return p, given, err
 }
 
 // Read reads the pack that an argument names: a folder, an archive, or - for an archive
