@@ -766,9 +766,9 @@ func TestFolderThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestInterrupted: a cancelled context ends in RUN_E005, soon, and nothing is left.
+// TestInterrupted: a cancelled context ends in RUN_E005, soon, and nothing is left. It does
+// not run beside other tests, because NewTier looks for processes only when it is alone.
 func TestInterrupted(t *testing.T) {
-	t.Parallel()
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			h := harnesstest.NewTier(t, isolation)

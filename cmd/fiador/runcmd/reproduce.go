@@ -135,7 +135,7 @@ func reproducePack(ctx context.Context, a *cli.App, name string, f reproduceFlag
 	if err := f.fits(o); err != nil {
 		return err
 	}
-	// The hash needs all bytes of the intent, and Read reads none beyond the limit.
+	// The hash needs all bytes of the intent, and Read stops one byte behind the limit.
 	src, err := a.ReadUpTo(ctx, f.intent, canon.MaxIntentBytes, "name the intent that was decided")
 	if err == nil {
 		err = o.CheckIntent(src.Path, src.Bytes)
