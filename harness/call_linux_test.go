@@ -159,9 +159,9 @@ func TestCallFails(t *testing.T) {
 func TestCallTime(t *testing.T) {
 	t.Parallel() // it waits
 	e := harnesstest.NewEndpoint(t)
-	e.Delay = 700 * time.Millisecond
+	e.Delay = 500 * time.Millisecond
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), func(p *kernel.Profile) { p.TimeoutMS = 1500 })
-	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Call("m", `{}`), intents.Sh("sleep 1.2")), harness.Folders{})
+	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Call("m", `{}`), intents.Sh("sleep 1.3")), harness.Folders{})
 	if !slices.Equal(rep.Result.Decision.Reasons, []string{"TIMEOUT"}) || len(rep.Execution.Calls) != 1 {
 		t.Errorf("%s", rep.Bytes)
 	}

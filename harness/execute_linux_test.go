@@ -64,7 +64,7 @@ func reasonCases() []reasonCase {
 		// One process: a shell that lives on for a moment would print the end of the other
 		// process on its standard error.
 		{name: "TIMEOUT of a command that ignores TERM", members: intents.Actions(`{"kind":"run","argv":["sh","-c","trap '' TERM; exec sleep 30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
-		{name: "TIMEOUT of the profile, all actions together", profile: one, members: intents.Actions(intents.Argv("sleep", "0.7"), intents.Argv("sleep", "0.71")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.71"}},
+		{name: "TIMEOUT of the profile, all actions together", profile: one, members: intents.Actions(intents.Argv("sleep", "0.5"), intents.Argv("sleep", "0.9")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.9"}},
 		{name: "TIMEOUT of the profile where the action asks for more", profile: one, members: intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":600000}`), code: 143, reasons: []string{"TIMEOUT"}},
 		{name: "SIGNAL 9", members: intents.Actions(intents.Sh("kill -9 $$")), code: 137, reasons: []string{"SIGNAL 9"}},
 		{name: "SIGNAL 11", members: intents.Actions(intents.Sh("kill -11 $$")), code: 139, reasons: []string{"SIGNAL 11"}},

@@ -77,7 +77,8 @@ func NotEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// RefuseEmpty makes a command call NotEmpty before it does anything.
+// RefuseEmpty makes a command call NotEmpty before it does anything. A command calls
+// RefuseEmpty or FormatFlag, because each sets its only check.
 func RefuseEmpty(cmd *cobra.Command, names ...string) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return NotEmpty(cmd, names...) }
 }
