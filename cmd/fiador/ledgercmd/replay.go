@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,8 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	}
 	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
 	switch {
+	case slices.ContainsFunc(f.kinds, func(k string) bool { return ledger.Kind(k) != ledger.KindDecision }):
+		return cli.Unfit("leave --kind out", "replay is for decisions, and --kind names other entries")
 	case len(args) > 0 && (f.all || chosen):
 		return cli.Unfit("give the one or the other", "an entry and flags that choose entries")
 	case len(args) == 0 && f.run:
