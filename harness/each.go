@@ -116,6 +116,6 @@ func one(ctx context.Context, deps Deps, gate *Gate, job Job) (end End) {
 // endsProcess says whether an error leaves a running goroutine behind that does not
 // stop.
 func endsProcess(err error) bool {
-	var pe *policy.Error
-	return errors.As(err, &pe) && pe.Kind == policy.KindWatchdog
+	pe, ok := errors.AsType[*policy.Error](err)
+	return ok && pe.Kind == policy.KindWatchdog
 }

@@ -104,8 +104,7 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 // not make them.
 func makeRoots(work string, roots []string) error {
 	fault := func(what string, err error) error {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
 		return runerr.New(result.CodeSandbox, what+": "+err.Error(), "make it, or let the writes be staged", runerr.Because(err))

@@ -147,8 +147,8 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 func (a *account) repeat(rep *Report, rec ledger.Record) error {
 	told, err := testimony.Read(a.to.Blob, a.specs, rec)
 	if err != nil {
-		var f *testimony.Fault
-		if !errors.As(err, &f) {
+		f, ok := errors.AsType[*testimony.Fault](err)
+		if !ok {
 			return runerr.Testimony(err)
 		}
 		return runerr.New(result.CodeEvidence, "run "+strconv.Quote(rec.RunID)+" was recorded before, and its result is lost: "+f.Error(),

@@ -155,8 +155,7 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 		modules = append(modules, Module{Name: rel, Source: src})
 		return nil
 	})
-	var e *Error
-	if err != nil && !errors.As(err, &e) {
+	if _, own := errors.AsType[*Error](err); err != nil && !own {
 		err = f.errorf("", "policy folder cannot be read")
 	}
 	slices.SortFunc(modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
@@ -166,7 +165,7 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 // profile reads the data of a profile.
 func (f Folder) profile(rel string) ([]byte, error) {
 	src, err := f.read(rel, "profile", MaxProfileBytes)
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Kind = KindProfile
 		if _, err := fs.Stat(f.FS, path.Join(f.Dir, rel)); errors.Is(err, fs.ErrNotExist) {
 			e.Msg = "there is no such file: a profile is a folder with a profile.json"

@@ -179,8 +179,7 @@ func (e *Error) Error() string {
 
 // located adds to an error the file of its module.
 func located(err error, layers []Layer) error {
-	var e *Error
-	if errors.As(err, &e) && e.Module != "" && e.File == "" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Module != "" && e.File == "" {
 		e.File = fileOf(layers, e.Module)
 	}
 	return err

@@ -26,14 +26,10 @@ func LoadProfile(fsys fs.FS, dir string, set *specs.Set) (kernel.Profile, error)
 		return kernel.Profile{}, &Error{Kind: KindProfile, Module: file, Msg: "profile cannot be read"}
 	}
 	p, err := ParseProfile(src, path.Base(dir), set)
-	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
-			e.Module = file
-		}
-		return kernel.Profile{}, err
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Module = file
 	}
-	return p, nil
+	return p, err
 }
 
 // LoadUserProfile reads a profile that is not built in from a file of a folder.
@@ -44,8 +40,7 @@ func LoadUserProfile(f Folder, file string, builtin []string, base func(name str
 		return Resolved{}, err
 	}
 	r, err := ResolveProfile(src, builtin, base, set)
-	var e *Error
-	if errors.As(err, &e) && e.Kind == KindProfile && e.Module == "" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindProfile && e.Module == "" {
 		e.File = f.File(file)
 	}
 	return r, err

@@ -114,12 +114,12 @@ func (p *Program) Eval(ctx context.Context, cancel topdown.Cancel, store storage
 // evalError words an error of the evaluation of a module or a layer. It keeps only the
 // name of a built-in function, because the function's text can come from the Go runtime.
 func evalError(module string, err error) *Error {
-	if own := (*Error)(nil); errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
 	e := &Error{Kind: KindEval, Module: module, Msg: "evaluation failed"}
-	var td *topdown.Error
-	if !errors.As(err, &td) {
+	td, ok := errors.AsType[*topdown.Error](err)
+	if !ok {
 		return e
 	}
 	if td.Location != nil && td.Location.File != "" {

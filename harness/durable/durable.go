@@ -99,8 +99,7 @@ func (f *File) rename() error { return f.atPlace(f.root.Rename(f.temp, f.name)) 
 
 // atPlace names the place in the error of a call that has two names.
 func (f *File) atPlace(err error) error {
-	var two *os.LinkError
-	if errors.As(err, &two) {
+	if two, ok := errors.AsType[*os.LinkError](err); ok {
 		return &fs.PathError{Op: two.Op, Path: f.name, Err: two.Err}
 	}
 	return err

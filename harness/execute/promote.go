@@ -154,8 +154,7 @@ func refusal(p *patch.Plan) error {
 // unchanged, or the next command on it completes the change.
 func promoteError(err error) *result.RunError {
 	e := runerr.Evidence("the outputs were not applied", err)
-	var conflict *tree.ConflictError
-	if errors.As(err, &conflict) {
+	if _, conflict := errors.AsType[*tree.ConflictError](err); conflict {
 		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"
 	}
 	return e

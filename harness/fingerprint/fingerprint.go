@@ -319,8 +319,8 @@ func failureOf(err error) (map[string]any, error) {
 	if err == nil {
 		return nil, nil
 	}
-	var re *result.RunError
-	if !errors.As(err, &re) {
+	re, ok := errors.AsType[*result.RunError](err)
+	if !ok {
 		return nil, runerr.Internal("a vector could not be read", err)
 	}
 	got := map[string]any{"error": string(re.Code)}

@@ -115,11 +115,10 @@ func (b *Branch) Enter() error {
 	if !b.there {
 		none := strings.Repeat("0", len(b.commit))
 		_, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", MadeMessage, b.ref, b.commit, none)
-		var f *failure
 		switch {
 		case err == nil:
 			b.made = true
-		case !errors.As(err, &f): // git was killed, maybe after it made the branch
+		case !failed(err): // git was killed, maybe after it made the branch
 			b.made, _ = b.own(ctx)
 		}
 		if err != nil {

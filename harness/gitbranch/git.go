@@ -75,11 +75,11 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	var ee *exec.ExitError
+	ee, ended := errors.AsType[*exec.ExitError](err)
 	switch {
-	case errors.As(err, &ee) && !ee.Exited():
+	case ended && !ee.Exited():
 		return stdout.String(), fmt.Errorf("git was killed: %s", ee.ProcessState)
-	case errors.As(err, &ee):
+	case ended:
 		text, rest, more := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
 		for more && strings.HasPrefix(text, "warning: ") {
 			text, rest, more = strings.Cut(rest, "\n")
@@ -90,6 +90,9 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	}
 	return stdout.String(), err
 }
+
+// failed reports whether git ran and ended with a status other than 0.
+func failed(err error) bool { return errors.As(err, new(*failure)) }
 
 // no reports whether git answered "no", for commands that answer so with status 1.
 func no(err error) bool {

@@ -28,9 +28,7 @@ func (b *Branch) look(ctx context.Context) (why string, err error) {
 
 func (b *Branch) lookAtName(ctx context.Context) (string, error) {
 	said, err := b.git.run(ctx, "check-ref-format", "--branch", b.Name)
-	var f *failure
-	switch {
-	case errors.As(err, &f), err == nil && strings.TrimSuffix(said, "\n") != b.Name, b.Name == "HEAD":
+	if failed(err) || err == nil && strings.TrimSuffix(said, "\n") != b.Name || b.Name == "HEAD" {
 		return "not a name that a branch can have", nil
 	}
 	return "", err
@@ -188,9 +186,8 @@ func (b *Branch) named(file string) (bool, error) {
 // an interrupted command may have left it, and applying does not change it.
 func (b *Branch) lookAtRef(ctx context.Context) (string, error) {
 	at, err := b.git.run(ctx, "show-ref", "--verify", "--hash", b.ref)
-	var f *failure
 	switch {
-	case errors.As(err, &f):
+	case failed(err):
 	case err != nil:
 		return "", err
 	case strings.TrimSpace(at) != b.commit:
@@ -213,8 +210,7 @@ func (b *Branch) lookAtRef(ctx context.Context) (string, error) {
 func (b *Branch) own(ctx context.Context) (bool, error) {
 	// The check of signatures would run a program.
 	said, err := b.git.run(ctx, "log", "--no-show-signature", "--encoding=UTF-8", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
-	var f *failure
-	if errors.As(err, &f) {
+	if failed(err) {
 		return false, nil
 	}
 	return strings.TrimSuffix(said, "\n") == MadeMessage, err

@@ -162,8 +162,7 @@ func recovered(rp *Result, err *error) {
 
 // found ends a replay whose evidence is at fault.
 func found(err error) (Result, error) {
-	var f *testimony.Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*testimony.Fault](err); ok {
 		return Result{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
 	}
 	return Result{}, runerr.Of(runerr.Testimony(err))

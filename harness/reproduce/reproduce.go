@@ -292,9 +292,8 @@ func modelPlayer(p *pack.Pack) (execute.Caller, error) {
 // beyond is the divergence of a run that made a call without an answer in the pack: with
 // the same intent, this run continued after the point where the original ended.
 func beyond(err error) (Divergence, bool) {
-	var re *result.RunError
-	var me *model.Error
-	if !errors.As(err, &re) || !errors.As(err, &me) {
+	re, failed := errors.AsType[*result.RunError](err)
+	if _, asked := errors.AsType[*model.Error](err); !failed || !asked {
 		return Divergence{}, false
 	}
 	prompt, called := re.Details["prompt_hash"].(string)

@@ -75,7 +75,7 @@ func parseYAML(src []byte) (doc canon.Document, root *yaml.Node, fault *yamlFaul
 	if err == nil {
 		doc, err = canon.Parse(text, len(text))
 	}
-	if ce := (*canon.Error)(nil); errors.As(err, &ce) {
+	if ce, ok := errors.AsType[*canon.Error](err); ok {
 		return canon.Document{}, nil, &yamlFault{line: yamlLine(root, ce.Pointer), pointer: ce.Pointer, msg: ce.Msg}
 	}
 	return doc, root, nil

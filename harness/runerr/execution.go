@@ -53,12 +53,10 @@ func Evidence(msg string, cause error) *result.RunError {
 // Testimony is the RunError for evidence of a ledger that could not be read. It returns
 // every RunError as it is.
 func Testimony(err error) error {
-	var re *result.RunError
-	var unread *testimony.ReadError
-	switch {
-	case errors.As(err, &re):
+	if _, ok := errors.AsType[*result.RunError](err); ok {
 		return err
-	case errors.As(err, &unread):
+	}
+	if unread, ok := errors.AsType[*testimony.ReadError](err); ok {
 		return Evidence(unread.Msg, unread.Err)
 	}
 	return Internal("the evidence could not be held against its schema", err)
@@ -66,8 +64,8 @@ func Testimony(err error) error {
 
 // Input is the RunError for an input that could not be read, with its pointer.
 func Input(intent kernel.Intent, err error) *result.RunError {
-	var ie *sandbox.InputError
-	if !errors.As(err, &ie) {
+	ie, ok := errors.AsType[*sandbox.InputError](err)
+	if !ok {
 		return Sandbox(context.Background(), err)
 	}
 	e := &result.RunError{

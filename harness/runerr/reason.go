@@ -9,12 +9,10 @@ import (
 
 // Reason returns the operating system's text for an error, without operation and path.
 func Reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
-	var se *os.SyscallError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*os.SyscallError](err); ok {
 		err = se.Err
 	}
 	switch {

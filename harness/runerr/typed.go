@@ -52,8 +52,8 @@ func Unreadable(path, why, hint string) *result.RunError {
 // Read is the RunError for a file that canon.Parse refused. The message
 // names the file, the byte and the pointer.
 func Read(file string, err error) *result.RunError {
-	var ce *canon.Error
-	if !errors.As(err, &ce) {
+	ce, ok := errors.AsType[*canon.Error](err)
+	if !ok {
 		return Internal("the file could not be parsed", err)
 	}
 	e := &result.RunError{Code: result.CodeNotJSON, Details: map[string]any{"file": file}, Cause: err}
@@ -92,8 +92,8 @@ func NotIntent(file string, violations []specs.Violation) *result.RunError {
 
 // Intent is the RunError for an intent that kernel.ParseIntent refused.
 func Intent(file string, err error) *result.RunError {
-	var ie *kernel.IntentError
-	if !errors.As(err, &ie) {
+	ie, ok := errors.AsType[*kernel.IntentError](err)
+	if !ok {
 		return Internal("the intent could not be read", err)
 	}
 	e := intentFault(file, ie.Pointer, ie.Msg)
@@ -144,8 +144,8 @@ func intentFault(file, pointer, msg string) *result.RunError {
 // invalid is the caller's to mend, anything else means that the engine gave no
 // answer that counts.
 func Policy(err error) *result.RunError {
-	var pe *policy.Error
-	if !errors.As(err, &pe) {
+	pe, ok := errors.AsType[*policy.Error](err)
+	if !ok {
 		return Internal("the policy gave no answer", err)
 	}
 	code := result.CodeInternal

@@ -37,8 +37,7 @@ func (a *applier) forward(r *record, first bool) error {
 			if errors.Is(err, unix.EEXIST) {
 				err = &ConflictError{Path: o.path()}
 			}
-			var conflict *ConflictError
-			if err != nil && (first || !errors.As(err, &conflict)) {
+			if _, conflict := errors.AsType[*ConflictError](err); err != nil && (first || !conflict) {
 				return err
 			}
 		}

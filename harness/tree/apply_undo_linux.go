@@ -19,11 +19,9 @@ func (a *applier) undo(r *record) (kept, err error) {
 	for i := range r.Operations {
 		o := &r.Operations[len(r.Operations)-1-i]
 		err := a.in(o.path(), func(dir int, name string) error { return a.undoOne(dir, name, o) })
-		var k *keptError
-		switch {
-		case errors.As(err, &k):
+		if k, ok := errors.AsType[*keptError](err); ok {
 			kept = errors.Join(kept, k)
-		case err != nil && !blocked(err) && !errors.Is(err, unix.ENOENT):
+		} else if err != nil && !unreachable(err) {
 			return kept, err
 		}
 	}
@@ -107,7 +105,7 @@ func (a *applier) clean(r *record) error {
 			}
 			return a.removeTree(dir, o.Aside, o.path())
 		})
-		if err != nil && !blocked(err) && !errors.Is(err, unix.ENOENT) {
+		if err != nil && !unreachable(err) {
 			return err
 		}
 	}

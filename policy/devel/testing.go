@@ -75,8 +75,8 @@ func Test(ctx context.Context, s Suite, lim policy.Limits) (Tested, error) {
 		}
 		c.Fault, err = policy.WatchEval(ctx, lim, s.layers(), "the test", func(cancel topdown.Cancel) (string, error) { return b.run(ctx, cancel, t) })
 		if err != nil {
-			var e *policy.Error
-			if !errors.As(err, &e) || e.Kind == policy.KindWatchdog || ctx.Err() != nil {
+			e, ok := errors.AsType[*policy.Error](err)
+			if !ok || e.Kind == policy.KindWatchdog || ctx.Err() != nil {
 				return Tested{}, err
 			}
 			c.Fault = e.Error()
