@@ -81,10 +81,10 @@ func boundCalls(mods map[string]*ast.Module) error {
 }
 
 // row returns the line of a reference, or 0.
-func row(ref ast.Ref) int { return lineOf(ref[0].Location) }
+func row(ref ast.Ref) int { return LineOf(ref[0].Location) }
 
-// lineOf returns the line of a place, or 0 if the place is unknown.
-func lineOf(loc *ast.Location) int {
+// LineOf returns the line of a place, from 1 on, or 0 if the place is unknown.
+func LineOf(loc *ast.Location) int {
 	if loc == nil {
 		return 0
 	}

@@ -42,10 +42,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err := checkLayers(layers); err != nil {
 		return nil, err
 	}
-	caps, err := frozenCapabilities()
-	if err != nil {
-		return nil, err
-	}
+	caps := frozenCapabilities()
 	e := &Engine{lim: lim, sources: layers}
 	e.permitRules = sync.OnceValues(e.compilePermits)
 	for _, l := range layers {
@@ -59,7 +56,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err != nil {
 		return nil, &Error{Kind: KindProfile, Msg: "profile " + quote(p.Name) + " has no canonical form"}
 	}
-	if e.store, err = profileStore(profile); err != nil {
+	if e.store, err = NewStore(profile, nil); err != nil {
 		return nil, err
 	}
 	e.provenance = newProvenance(p, digest, layers)
@@ -87,14 +84,17 @@ func checkLayers(layers []Layer) error {
 	return nil
 }
 
-// profileStore returns a store with data.profile. It decodes the same bytes that the
-// profile's digest covers.
-func profileStore(artifact []byte) (storage.Store, error) {
-	doc, err := canon.Parse(artifact, len(artifact))
-	if err != nil {
+// NewStore returns a store with data.profile, and with the decoded documents of more
+// beside it. It decodes the bytes that the profile's digest covers. The error is an *Error
+// of KindProfile.
+func NewStore(profile []byte, more map[string]any) (storage.Store, error) {
+	data := map[string]any{}
+	maps.Copy(data, more)
+	doc, err := canon.Parse(profile, len(profile))
+	if data["profile"] = doc.Value(); err != nil {
 		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
 	}
-	v, err := ast.InterfaceToValue(map[string]any{"profile": doc.Value()})
+	v, err := ast.InterfaceToValue(data)
 	if err != nil {
 		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
 	}

@@ -50,10 +50,8 @@ func ReadFrozenProfile(artifact []byte) (kernel.Profile, error) {
 		return kernel.Profile{}, profileErrorf("profile is not an object")
 	}
 	p, err := profileOf(m, absent())
-	if err != nil {
-		return kernel.Profile{}, profileErrorf("not a resolved profile in canonical form")
-	}
-	if again, _, err := canon.Artifact(p); err != nil || !bytes.Equal(again, artifact) {
+	again, _, unwritten := canon.Artifact(p)
+	if err != nil || unwritten != nil || !bytes.Equal(again, artifact) {
 		return kernel.Profile{}, profileErrorf("not a resolved profile in canonical form")
 	}
 	return p, nil

@@ -75,10 +75,7 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 // CheckModules makes the checks of New that need only one module, for every module of a
 // layer. It returns the first error of each module.
 func CheckModules(l Layer) []error {
-	opts, err := ParserOptions()
-	if err != nil {
-		return []error{err}
-	}
+	opts := ParserOptions()
 	opts.ProcessAnnotation = true
 	var errs []error
 	for _, m := range l.Modules {

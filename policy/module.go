@@ -62,7 +62,7 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 	if err != nil {
 		return parsedModule{}, parseError(m.Name, err)
 	}
-	if got := packageName(mod); got != pkg {
+	if got := PackageName(mod); got != pkg {
 		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
 	}
 	if err := checkReferences(m.Name, mod); err != nil {
@@ -98,8 +98,8 @@ func moduleHeads(name, pkg string, mod *ast.Module) ([]head, error) {
 	return heads, nil
 }
 
-// packageName returns the package of a module without the leading "data".
-func packageName(mod *ast.Module) string {
+// PackageName returns the package of a module without the leading "data".
+func PackageName(mod *ast.Module) string {
 	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
 }
 
@@ -195,7 +195,7 @@ func checkNegations(name string, mod *ast.Module) error {
 	var err error
 	ast.WalkExprs(mod, func(e *ast.Expr) bool {
 		if e.Negated && err == nil {
-			err = moduleErrorf(name, lineOf(e.Location), `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
+			err = moduleErrorf(name, LineOf(e.Location), `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
 		}
 		return err != nil
 	})
@@ -284,7 +284,7 @@ func (c *referenceCheck) ref(ref ast.Ref, loc *ast.Location) {
 
 func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
 	if c.err == nil {
-		c.err = moduleErrorf(c.name, lineOf(loc), format, args...)
+		c.err = moduleErrorf(c.name, LineOf(loc), format, args...)
 	}
 }
 
@@ -306,7 +306,7 @@ func parseError(name string, err error) *Error {
 	default:
 		return moduleErrorf(name, 0, "module cannot be parsed")
 	}
-	line := lineOf(one.Location)
+	line := LineOf(one.Location)
 	if one.Location != nil && one.Location.File != "" {
 		name = one.Location.File
 	}

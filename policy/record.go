@@ -52,7 +52,13 @@ func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error)
 		slices.Sort(r.Kinds)
 		records[h.id] = r
 	}
-	return records, checkUsed(records)
+	// A record that no rule uses is refused: explain would print a rule that cannot fire.
+	for _, id := range slices.Sorted(maps.Keys(records)) {
+		if r := records[id]; len(r.Kinds) == 0 {
+			return records, recordErrorf(r, "no rule uses record %q", id)
+		}
+	}
+	return records, nil
 }
 
 // moduleRecords reads the METADATA of a module.
@@ -72,20 +78,9 @@ func moduleRecords(name string, mod *ast.Module) ([]Rule, error) {
 	return records, nil
 }
 
-// checkUsed refuses a record that no rule uses, because explain would print a rule that
-// cannot fire.
-func checkUsed(records map[string]Rule) error {
-	for _, id := range slices.Sorted(maps.Keys(records)) {
-		if r := records[id]; len(r.Kinds) == 0 {
-			return recordErrorf(r, "no rule uses record %q", id)
-		}
-	}
-	return nil
-}
-
 // readRecord reads one METADATA block, which has a custom.id.
 func readRecord(module string, id any, a *ast.Annotations) (Rule, error) {
-	r := Rule{Title: a.Title, Description: a.Description, Priority: kernel.DefaultPriority, Module: module, Line: lineOf(a.Location)}
+	r := Rule{Title: a.Title, Description: a.Description, Priority: kernel.DefaultPriority, Module: module, Line: LineOf(a.Location)}
 	r.ID, _ = id.(string)
 	if !validID(r.ID) {
 		return r, recordErrorf(r, `custom.id must be a string that matches [A-Z][A-Z0-9_]{1,31}`)
@@ -93,14 +88,14 @@ func readRecord(module string, id any, a *ast.Annotations) (Rule, error) {
 	if strings.TrimSpace(r.Title) == "" || strings.TrimSpace(r.Description) == "" {
 		return r, recordErrorf(r, "record %q needs a title and a description", r.ID)
 	}
-	if fix, ok := a.Custom["fix"]; ok {
-		if r.Fix, ok = fix.(string); !ok {
-			return r, recordErrorf(r, "record %q: custom.fix must be a string", r.ID)
-		}
-	}
-	if since, ok := a.Custom["since"]; ok {
-		if r.Since, ok = since.(string); !ok {
-			return r, recordErrorf(r, "record %q: custom.since must be a string", r.ID)
+	for _, m := range []struct {
+		name string
+		to   *string
+	}{{"fix", &r.Fix}, {"since", &r.Since}} {
+		if v, ok := a.Custom[m.name]; ok {
+			if *m.to, ok = v.(string); !ok {
+				return r, recordErrorf(r, "record %q: custom.%s must be a string", r.ID, m.name)
+			}
 		}
 	}
 	if p, ok := a.Custom["priority"]; ok {

@@ -14,10 +14,7 @@ func Format(m policy.Module) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts, err := policy.ParserOptions()
-	if err != nil {
-		return nil, err
-	}
+	opts := policy.ParserOptions()
 	out, err := format.SourceWithOpts(m.Name, m.Source, format.Opts{RegoVersion: ast.RegoV1, ParserOptions: &opts})
 	if err != nil {
 		return nil, policy.SyntaxError(m, err)
@@ -31,11 +28,7 @@ func Format(m policy.Module) ([]byte, error) {
 
 // parse parses a module, and makes no check of a layer.
 func parse(m policy.Module) (*ast.Module, error) {
-	opts, err := policy.ParserOptions()
-	if err != nil {
-		return nil, err
-	}
-	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
+	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), policy.ParserOptions())
 	if err != nil {
 		return nil, policy.SyntaxError(m, err)
 	}

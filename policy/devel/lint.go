@@ -74,7 +74,7 @@ func unknownMember(m policy.Module, ref ast.Ref, names map[string]bool) error {
 	if near == "" {
 		return nil
 	}
-	return m.Errorf(rowOf(ref[0]), "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
+	return m.Errorf(policy.LineOf(ref[0].Location), "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
 }
 
 // memberNames returns the member names of the input's schema, of profiles, and of every
@@ -123,14 +123,6 @@ func memberNames(schema any, mods map[string]*ast.Module) map[string]bool {
 // isFree says whether members below this one may have any name.
 func isFree(t *ast.Term) bool {
 	return t.Value.Compare(ast.String("context")) == 0 || t.Value.Compare(ast.String("params")) == 0
-}
-
-// rowOf returns the line of a term, or 0.
-func rowOf(t *ast.Term) int {
-	if t.Location == nil {
-		return 0
-	}
-	return t.Location.Row
 }
 
 func propertyNames(schema any, names map[string]bool) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/fiador/fiador/kernel"
@@ -124,10 +123,6 @@ type testRule struct {
 }
 
 func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
-	opts, err := policy.ParserOptions()
-	if err != nil {
-		return nil, err
-	}
 	b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
 	all := map[string]*ast.Module{}
 	for _, m := range s.Layer.Modules {
@@ -157,7 +152,8 @@ func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
 		}
 		b.tests = append(b.tests, tests...)
 	}
-	if b.program, err = policy.Compile(all, opts); err != nil {
+	var err error
+	if b.program, err = policy.Compile(all, policy.ParserOptions()); err != nil {
 		return nil, err
 	}
 	if err := checkTestReferences(s, b.program.Modules()); err != nil {
@@ -174,7 +170,7 @@ func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
 // package that would replace data.profile, data.intents or another layer, and a rule
 // that the layer also has.
 func checkTestModule(l policy.Layer, m policy.Module, mod *ast.Module, layer map[string]*ast.Module) error {
-	switch pkg := packageName(mod); pkg {
+	switch pkg := policy.PackageName(mod); pkg {
 	case l.Package + "_test":
 	case l.Package:
 		for _, r := range mod.Rules {
@@ -207,7 +203,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 	intents := ast.Ref{ast.DefaultRootDocument, ast.StringTerm("intents")}
 	for _, m := range s.Tests {
 		// In a test file, rules of the layer's own package are helpers.
-		if packageName(mods[m.Name]) == s.Layer.Package {
+		if policy.PackageName(mods[m.Name]) == s.Layer.Package {
 			for _, r := range mods[m.Name].Rules {
 				rules[r.Head.Ref()[0].Value.String()] = true
 			}
@@ -225,7 +221,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 				known, what, n = slices.Sorted(maps.Keys(rules)), fmt.Sprintf("rule of %q", canon.Cut(s.Layer.Package)), len(own)
 			}
 			if name, ok := stringAt(ref, n); ok && what != "" && !slices.Contains(known, name) {
-				err = m.Errorf(rowOf(ref[n]), "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
+				err = m.Errorf(policy.LineOf(ref[n].Location), "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
 			}
 			return err != nil
 		})
@@ -234,11 +230,6 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 		}
 	}
 	return nil
-}
-
-// packageName returns the package of a module without the leading "data".
-func packageName(mod *ast.Module) string {
-	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
 }
 
 func stringAt(ref ast.Ref, n int) (string, bool) {
@@ -271,7 +262,7 @@ func testRules(m policy.Module, mod *ast.Module) ([]testRule, error) {
 		if n := slices.IndexFunc(tests, func(o testRule) bool { return o.Name == rule }); n >= 0 {
 			return nil, m.Errorf(line, "a second test %q; the first is at line %d, and one of them passing would hide the other", rule, tests[n].Line)
 		}
-		tests = append(tests, testRule{Case{Package: packageName(mod), Name: rule, File: m.Name, Line: line}, r})
+		tests = append(tests, testRule{Case{Package: policy.PackageName(mod), Name: rule, File: m.Name, Line: line}, r})
 	}
 	if len(tests) == 0 {
 		return nil, m.Errorf(0, "test file has no test (test_NAME)")
@@ -285,19 +276,11 @@ func testStore(s Suite) (storage.Store, error) {
 	if err != nil {
 		return nil, &policy.Error{Kind: policy.KindProfile, Msg: "profile has no canonical form"}
 	}
-	doc, err := canon.Parse(profile, len(profile))
-	if err != nil {
-		return nil, &policy.Error{Kind: policy.KindProfile, Msg: "profile has no canonical form"}
-	}
 	intents := map[string]any{}
 	for name, in := range s.Intents {
 		intents[name] = in.Document()
 	}
-	v, err := ast.InterfaceToValue(map[string]any{"profile": doc.Value(), "intents": intents})
-	if err != nil {
-		return nil, &policy.Error{Kind: policy.KindEval, Msg: "an example intent is not a decoded document"}
-	}
-	return inmem.NewFromASTObject(v.(ast.Object)), nil
+	return policy.NewStore(profile, map[string]any{"intents": intents})
 }
 
 // run evaluates one test. It returns the fault of the test, or "".
