@@ -14,42 +14,20 @@ import (
 // executes or forks afterwards has the same rights. Resource limits belong to the process,
 // not to the thread (limit).
 func (c *Confine) apply() error {
-	if err := affinity(c.CPUs); err != nil {
-		return err
-	}
-	if c.UID != 0 {
-		if err := c.become(); err != nil {
-			return err
-		}
-	}
-	if err := newKeyring(); err != nil {
-		return err
-	}
-	if err := prctl(prSetNoNewPrivs, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	if c.Landlock != nil {
-		if err := c.Landlock.apply(); err != nil {
-			return err
-		}
-	}
-	if err := dropCapabilities(); err != nil {
-		return err
-	}
-	if len(c.Seccomp) > 0 {
-		return filter(c.Seccomp)
-	}
-	return nil
+	return inOrder(
+		func() error { return affinity(c.CPUs) },
+		c.become,
+		newKeyring,
+		func() error { return prctl(prSetNoNewPrivs, 1, 0, 0, 0) },
+		c.Landlock.apply,
+		dropCapabilities,
+		c.Seccomp.apply,
+	)
 }
 
 // giveUp removes every right that Confine names from the calling thread, and sets the
 // limits of the process.
-func (c *Confine) giveUp() error {
-	if err := c.apply(); err != nil {
-		return err
-	}
-	return c.limit()
-}
+func (c *Confine) giveUp() error { return inOrder(c.apply, c.limit) }
 
 // onThread calls f on a thread of its own, which ends afterwards. What f gives up is
 // therefore given up by nobody else.
@@ -80,24 +58,25 @@ func (c *Confine) limit() error {
 
 // newKeyring leaves the supervisor's session keyring, because a command could list its keys.
 func newKeyring() error {
-	_, err := call(sysKeyctl, 1, 0) // KEYCTL_JOIN_SESSION_KEYRING, a new one
+	err := do(sysKeyctl, 1, 0) // KEYCTL_JOIN_SESSION_KEYRING, a new one
 	if err == syscall.ENOSYS || err == syscall.EPERM {
 		return nil // the kernel has no keys, or a filter refuses them for everyone
 	}
 	return err
 }
 
-// become changes the ids of this thread only: the init keeps its own ids.
+// become changes the ids of this thread to UID, unless that is 0. The init keeps its own
+// ids.
 func (c *Confine) become() error {
+	if c.UID == 0 {
+		return nil
+	}
 	id := uintptr(c.UID)
-	if _, err := call(syscall.SYS_SETGROUPS, 0, 0); err != nil {
-		return err
-	}
-	if _, err := call(syscall.SYS_SETRESGID, id, id, id); err != nil {
-		return err
-	}
-	_, err := call(syscall.SYS_SETRESUID, id, id, id)
-	return err
+	return inOrder(
+		func() error { return do(syscall.SYS_SETGROUPS, 0, 0) },
+		func() error { return do(syscall.SYS_SETRESGID, id, id, id) },
+		func() error { return do(syscall.SYS_SETRESUID, id, id, id) },
+	)
 }
 
 // affinity keeps the first n available processors.
@@ -123,8 +102,7 @@ func affinity(n int) error {
 	if n >= 0 {
 		return nil // there are at most n processors
 	}
-	_, err = call(syscall.SYS_SCHED_SETAFFINITY, 0, uintptr(size), uintptr(unsafe.Pointer(&mask)))
-	return err
+	return do(syscall.SYS_SCHED_SETAFFINITY, 0, uintptr(size), uintptr(unsafe.Pointer(&mask)))
 }
 
 // dropCapabilities empties the bounding, ambient and thread sets. Without the capability to
@@ -148,11 +126,14 @@ func dropCapabilities() error {
 	}
 	head := struct{ version, pid uint32 }{0x20080522, 0}
 	var none [6]uint32
-	_, err := call(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&none)))
-	return err
+	return do(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&none)))
 }
 
+// apply restricts the calling thread to the ruleset. Without a ruleset it does nothing.
 func (l *Landlock) apply() error {
+	if l == nil {
+		return nil
+	}
 	attr := struct{ fs, net, scoped uint64 }{l.FS, l.Net, l.Scoped}
 	size := unsafe.Sizeof(attr)
 	switch { // older kernels refuse members that they do not know
@@ -172,8 +153,7 @@ func (l *Landlock) apply() error {
 			return err
 		}
 	}
-	_, err = call(sysLandlockSelf, uintptr(set), 0)
-	return err
+	return do(sysLandlockSelf, uintptr(set), 0)
 }
 
 // addRule grants the access of a rule. A path that does not exist or cannot be reached
@@ -190,25 +170,29 @@ func addRule(set int, r Rule) error {
 	var b [12]byte // packed: the access, the descriptor
 	binary.LittleEndian.PutUint64(b[:8], r.Access)
 	binary.LittleEndian.PutUint32(b[8:], uint32(fd))
-	_, err = call(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
-	return err
+	return do(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
 }
 
-func filter(list []Insn) error {
+// apply installs the filter for the calling thread. A filter without instructions does
+// nothing.
+func (f Filter) apply() error {
+	if len(f) == 0 {
+		return nil
+	}
 	type insn struct {
 		code   uint16
 		jt, jf uint8
 		k      uint32
 	}
-	prog := make([]insn, len(list))
-	for i, in := range list {
+	prog := make([]insn, len(f))
+	for i, in := range f {
 		prog[i] = insn{in.Code, in.JT, in.JF, in.K}
 	}
 	fprog := struct {
 		n    uint16
 		insn *insn
 	}{uint16(len(prog)), &prog[0]}
-	_, err := call(sysSeccomp, seccompSetFilter, 0, uintptr(unsafe.Pointer(&fprog)))
+	err := do(sysSeccomp, seccompSetFilter, 0, uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(prog)
 	return err
 }

@@ -52,7 +52,7 @@ func run() int {
 	debug.SetGCPercent(-1)
 	ignoreSignals()
 	syscall.Umask(0o022)
-	if _, err := call(sysCloseRange, 3, ^uintptr(0)>>1&0x7fffffff, closeRangeExec); err != nil {
+	if err := do(sysCloseRange, 3, ^uintptr(0)>>1&0x7fffffff, closeRangeExec); err != nil {
 		_ = syscall.Sendmsg(socketFD, Report{Kind: Failed, Errno: number(err)}.Encode(), nil, nil, 0)
 		// A process that needs only the namespaces of this one must not find it gone.
 		_, _ = syscall.Read(socketFD, make([]byte, MessageSize))
@@ -95,7 +95,7 @@ func ignoreSignals() {
 		// If these two were ignored, the runtime leaves them ignored, and commands would
 		// inherit that.
 		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
-			_, _ = call(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8)
+			_ = do(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8)
 		}
 		return
 	}
@@ -103,7 +103,7 @@ func ignoreSignals() {
 		if sig == uintptr(syscall.SIGURG) || sig == uintptr(syscall.SIGKILL) || sig == uintptr(syscall.SIGSTOP) {
 			continue
 		}
-		_, _ = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, 8)
+		_ = do(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, 8)
 	}
 }
 
@@ -276,18 +276,15 @@ func (a Action) write(given []int) error {
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG || st.Nlink > 1 {
 		return syscall.EEXIST
 	}
-	if err := syscall.Ftruncate(fd, 0); err != nil {
-		return err
-	}
+	fill := func() error { return writeAll(fd, a.Content) }
 	if a.Given {
-		err = copyAll(fd, given[0])
-	} else {
-		err = writeAll(fd, a.Content)
+		fill = func() error { return copyAll(fd, given[0]) }
 	}
-	if err != nil {
-		return err
-	}
-	return syscall.Fchmod(fd, a.Mode)
+	return inOrder(
+		func() error { return syscall.Ftruncate(fd, 0) },
+		fill,
+		func() error { return syscall.Fchmod(fd, a.Mode) },
+	)
 }
 
 func mkdirBeneath(root int, path string) error {

@@ -4,6 +4,7 @@ package initproc
 
 import (
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -143,10 +144,7 @@ func attach(fd int, to string) error {
 
 // attachNew is attach with a folder that it makes first.
 func attachNew(fd int, to string) error {
-	if err := mkdir(to, 0o700); err != nil {
-		return err
-	}
-	return attach(fd, to)
+	return inOrder(func() error { return mkdir(to, 0o700) }, func() error { return attach(fd, to) })
 }
 
 func memory(s Step) (int, error) {
@@ -186,12 +184,9 @@ func (w *walker) layer(s Step) error {
 		if err != nil {
 			return err
 		}
-		if err := attach(fd, s.To); err != nil {
-			return err
-		}
-		return away(stageDir)
+		return inOrder(func() error { return attach(fd, s.To) }, func() error { return away(stageDir) })
 	}
-	lower := ""
+	var lower []string
 	for i, name := range s.Lower {
 		fd, ok := w.mounts[name]
 		if !ok {
@@ -202,51 +197,43 @@ func (w *walker) layer(s Step) error {
 		if err := attachNew(fd, at); err != nil {
 			return err
 		}
-		if i > 0 {
-			lower += ":"
-		}
-		lower += at
+		lower = append(lower, at)
 	}
 	if err := syscall.Mount("overlay", s.To, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV,
-		"lowerdir="+lower+",upperdir="+stageDir+"/upper,workdir="+stageDir+"/work,userxattr"); err != nil {
+		"lowerdir="+strings.Join(lower, ":")+",upperdir="+stageDir+"/upper,workdir="+stageDir+"/work,userxattr"); err != nil {
 		return err
 	}
-	for i := range s.Lower {
-		if err := away(".lower" + strconv.Itoa(i)); err != nil {
+	for _, at := range append(lower, stageDir) {
+		if err := away(at); err != nil {
 			return err
 		}
 	}
-	return away(stageDir)
+	return nil
 }
 
 // away removes a mount from the view, with the folder of its mount point.
 func away(path string) error {
-	if err := syscall.Unmount(path, umountDetach); err != nil {
-		return err
-	}
-	return syscall.Rmdir(path)
+	return inOrder(func() error { return syscall.Unmount(path, umountDetach) }, func() error { return syscall.Rmdir(path) })
 }
 
 // cover makes the entry at a path read-only. It does nothing if the path has no entry: the
 // judgement of the changes finds a protected name that appears later.
 func cover(path string) error {
 	var st syscall.Stat_t
-	if err := syscall.Lstat(path, &st); err == syscall.ENOENT {
+	switch err := syscall.Lstat(path, &st); {
+	case err == syscall.ENOENT, err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFLNK:
 		return nil
-	} else if err != nil {
+	case err != nil:
 		return err
-	}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
-		return nil
 	}
 	fd, err := openTree(atFdcwd, path, openTreeClone|openTreeCloexec)
 	if err != nil {
 		return err
 	}
-	if err := mountSetattr(fd, false, ReadOnly|NoSUID|NoDev); err != nil {
-		return err
-	}
-	return attach(fd, path)
+	return inOrder(
+		func() error { return mountSetattr(fd, false, ReadOnly|NoSUID|NoDev) },
+		func() error { return attach(fd, path) },
+	)
 }
 
 // hide mounts an unreadable entry over the entry at a path. It does nothing if the path has
@@ -301,23 +288,18 @@ func nothing(at int) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		if err := mountSetattr(fd, false, ReadOnly|NoSUID|NoDev|NoExec); err != nil {
-			return -1, err
-		}
-		return fd, nil
+		return fd, mountSetattr(fd, false, ReadOnly|NoSUID|NoDev|NoExec)
 	}
 	return -1, syscall.ELOOP
 }
 
 // pivot makes the new root the root and removes the old one.
 func pivot() error {
-	if err := syscall.PivotRoot(".", "."); err != nil {
-		return err
-	}
-	if err := syscall.Unmount(".", umountDetach); err != nil {
-		return err
-	}
-	return syscall.Chdir("/")
+	return inOrder(
+		func() error { return syscall.PivotRoot(".", ".") },
+		func() error { return syscall.Unmount(".", umountDetach) },
+		func() error { return syscall.Chdir("/") },
+	)
 }
 
 func mkdir(path string, mode uint32) error {
@@ -384,6 +366,5 @@ func loopback() error {
 	}
 	copy(req.name[:], "lo")
 	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
-	_, err = call(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
-	return err
+	return do(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
 }

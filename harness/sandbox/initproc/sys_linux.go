@@ -60,6 +60,24 @@ func call(trap uintptr, a ...uintptr) (int, error) {
 	return int(r), nil
 }
 
+// do is call for a system call whose result is only an error.
+//
+//go:uintptrescapes
+func do(trap uintptr, a ...uintptr) error {
+	_, err := call(trap, a...)
+	return err
+}
+
+// inOrder calls steps until one fails, and returns its error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func cstr(s string) (*byte, error) { return syscall.BytePtrFromString(s) }
 
 func openTree(dir int, path string, flags uintptr) (int, error) {
@@ -81,8 +99,7 @@ func moveMount(fd, dir int, to string) error {
 	if to == "" {
 		flags |= moveToEmpty
 	}
-	_, err = call(sysMoveMount, uintptr(fd), uintptr(unsafe.Pointer(empty)), uintptr(dir), uintptr(unsafe.Pointer(p)), flags)
-	return err
+	return do(sysMoveMount, uintptr(fd), uintptr(unsafe.Pointer(empty)), uintptr(dir), uintptr(unsafe.Pointer(p)), flags)
 }
 
 func mountSetattr(fd int, recursive bool, set uint64) error {
@@ -92,8 +109,7 @@ func mountSetattr(fd int, recursive bool, set uint64) error {
 		flags |= atRecursive
 	}
 	a := struct{ set, clear, propagation, userns uint64 }{set: set} // struct mount_attr
-	_, err := call(sysMountSetattr, uintptr(fd), uintptr(unsafe.Pointer(empty)), flags, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
-	return err
+	return do(sysMountSetattr, uintptr(fd), uintptr(unsafe.Pointer(empty)), flags, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
 }
 
 // newMount makes a file system of the kind with options, each "name=value", and
@@ -117,11 +133,11 @@ func newMount(kind string, attr uint64, options ...[2]string) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		if _, err := call(sysFsconfig, uintptr(fs), fsconfigString, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(value)), 0); err != nil {
+		if err := do(sysFsconfig, uintptr(fs), fsconfigString, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(value)), 0); err != nil {
 			return -1, err
 		}
 	}
-	if _, err := call(sysFsconfig, uintptr(fs), fsconfigCreate, 0, 0, 0); err != nil {
+	if err := do(sysFsconfig, uintptr(fs), fsconfigCreate, 0, 0, 0); err != nil {
 		return -1, err
 	}
 	return call(sysFsmount, uintptr(fs), 1, uintptr(attr))
@@ -138,6 +154,5 @@ func openBeneath(dir int, path string, flags, mode uint64) (int, error) {
 }
 
 func prctl(op int, args ...uintptr) error {
-	_, err := call(syscall.SYS_PRCTL, append([]uintptr{uintptr(op)}, args...)...)
-	return err
+	return do(syscall.SYS_PRCTL, append([]uintptr{uintptr(op)}, args...)...)
 }
