@@ -40,10 +40,10 @@ func (h *Host) copyWork(s *Sandbox) error {
 		return err
 	}
 	s.work = c.to.Name()
-	if s.upper, err = os.Open(s.work); err != nil {
-		return s.fail(StepFiles, err)
+	if s.upper, err = os.Open(s.work); err == nil {
+		s.copied, err = c.marks()
 	}
-	if s.copied, err = c.marks(); err != nil {
+	if err != nil {
 		return s.fail(StepFiles, err)
 	}
 	return nil

@@ -149,10 +149,7 @@ func filtered() bool {
 }
 
 func setting(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
 }
 
@@ -172,14 +169,11 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 			Work: work, Write: Staged, Least: tier, Most: tier,
 			Limits: Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 1, OutputFiles: 1, OutputBytes: kib},
 		})
-		switch {
-		case err == nil:
+		if err == nil {
 			p.Clauses, p.Staging = s.Clauses, string(s.staging)
 			err = s.Close()
-			if err != nil {
-				p.Err = &Error{Isolation: tier, Step: StepReport, Msg: err.Error()}
-			}
-		case !errors.As(err, &p.Err):
+		}
+		if err != nil && !errors.As(err, &p.Err) {
 			p.Err = &Error{Isolation: tier, Step: StepReport, Msg: err.Error()}
 		}
 		_ = tree.RemoveAll(work)

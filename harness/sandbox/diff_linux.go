@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"maps"
 	"os"
@@ -190,9 +191,7 @@ func opaque(fd int) bool {
 
 // hidden reports the entries that an opaque folder hides as deleted.
 func (d *differ) hidden(at string, kept []string) error {
-	if at == "" {
-		at = "."
-	}
+	at = cmp.Or(at, ".")
 	for _, dir := range d.was {
 		fd, err := tree.Beneath(dir, at, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {

@@ -64,15 +64,16 @@ type stager struct {
 }
 
 func (c *stager) add(p string) error {
+	unread := func(err error) error { return &InputError{Path: p, Msg: inputReason(err)} }
 	fd, err := tree.Beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
-		return &InputError{Path: p, Msg: inputReason(err)}
+		return unread(err)
 	}
 	f := os.NewFile(uintptr(fd), p)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return &InputError{Path: p, Msg: inputReason(err)}
+		return unread(err)
 	}
 	switch change.KindOf(st.Mode) {
 	case change.KindFile:
@@ -80,7 +81,7 @@ func (c *stager) add(p string) error {
 	case change.KindFolder:
 		names, err := tree.ReadNames(fd)
 		if err != nil {
-			return &InputError{Path: p, Msg: inputReason(err)}
+			return unread(err)
 		}
 		for _, name := range names {
 			if err := c.add(path.Join(p, name)); err != nil {

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -87,16 +88,17 @@ func (s *Sandbox) kill() error {
 		s.group.Kill()
 	}
 	if s.Isolation == Full {
-		err := s.process.Kill()
-		if errors.Is(err, os.ErrProcessDone) {
-			return nil
-		}
-		return err
+		return unless(s.process.Kill(), os.ErrProcessDone)
 	}
-	if err := shutdown(s.socket); err != nil && !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.EBADF) {
-		return err
+	return unless(shutdown(s.socket), syscall.ENOTCONN, syscall.EBADF)
+}
+
+// unless returns an error, or nil if it is one of those that say that nothing is left to do.
+func unless(err error, done ...error) error {
+	if slices.ContainsFunc(done, func(e error) bool { return errors.Is(err, e) }) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Wait waits for the init's report of the action. If the init is gone without a report
@@ -120,16 +122,16 @@ func (p *performed) Wait() (command.Exit, error) {
 			*p.end = e
 		}
 	}()
-	if p.full.Load() || !ok && (p.killed.Load() || e.OutOfMemory) {
+	switch {
+	case p.full.Load() || !ok && (p.killed.Load() || e.OutOfMemory):
+		exit := command.Exit{Signal: syscall.SIGKILL}
 		if !p.s.waits(killTime) { // the init closes its socket before it has killed everything inside
-			return command.Exit{Signal: syscall.SIGKILL}, p.survivors()
+			return exit, p.survivors()
 		}
-		return command.Exit{Signal: syscall.SIGKILL}, nil
-	}
-	if !ok {
+		return exit, nil
+	case !ok:
 		return command.Exit{}, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "the sandbox ended without a report"}
-	}
-	if rep.Kind != initproc.Done || int(rep.At) != p.at {
+	case rep.Kind != initproc.Done || int(rep.At) != p.at:
 		return command.Exit{}, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "an unexpected report"}
 	}
 	e.MaxRSS = int64(rep.MaxRSS)

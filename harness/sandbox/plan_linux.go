@@ -418,6 +418,7 @@ func handled(version int) (fs, net, scoped uint64) {
 	return fs, net, scoped
 }
 
+// landlockVersion returns the version of Landlock that the kernel has, or 0.
 func landlockVersion() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -588,7 +589,7 @@ var rlimitNames = map[int]string{
 // Shown says whether every sandbox shows an absolute path of the host at the same path,
 // without a request for it.
 func Shown(p string) bool {
-	return slices.ContainsFunc(systemPaths, func(q string) bool { return kernel.Beneath(p, q) }) || slices.ContainsFunc(etcPaths, func(q string) bool { return kernel.Beneath(p, q) })
+	return slices.ContainsFunc(slices.Concat(systemPaths, etcPaths), func(q string) bool { return kernel.Beneath(p, q) })
 }
 
 // reads returns the paths of Read that a view of its own must add. Each path is listed once.

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -155,11 +156,7 @@ func (h *Host) makeScratch(s *Sandbox) error {
 	if s.scratch != "" {
 		return nil
 	}
-	temp := h.temp
-	if temp == "" {
-		temp = os.TempDir()
-	}
-	dir, err := os.MkdirTemp(temp, scratchName()+"-")
+	dir, err := os.MkdirTemp(h.temp, scratchName()+"-")
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
@@ -185,15 +182,10 @@ func scratchName() string {
 // startTime returns the start time of a process, in ticks since the machine started. It
 // returns "" for a process that does not exist.
 func startTime(pid int) string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
+	if fields := initproc.Stat(strconv.Itoa(pid)); len(fields) >= 20 {
+		return fields[19]
 	}
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
+	return ""
 }
 
 // tasksOf returns the number of visible processes and threads of a user.
@@ -222,14 +214,9 @@ func tasksOf(uid int) int {
 // Sweep removes what killed supervisors left: folders beneath temp and cgroups. It keeps
 // everything that belongs to a running process.
 func Sweep(temp string) error {
-	if temp == "" {
-		temp = os.TempDir()
-	}
 	err := cgroup.Sweep(cgroup.Machine())
-	dirs, globErr := filepath.Glob(filepath.Join(temp, scratchPrefix+"*"))
-	if err == nil {
-		err = globErr
-	}
+	dirs, globErr := filepath.Glob(filepath.Join(cmp.Or(temp, os.TempDir()), scratchPrefix+"*"))
+	err = cmp.Or(err, globErr)
 	for _, dir := range dirs {
 		parts := strings.Split(strings.TrimPrefix(filepath.Base(dir), scratchPrefix), "-")
 		if len(parts) != 3 {
@@ -242,9 +229,7 @@ func Sweep(temp string) error {
 		if info, statErr := os.Lstat(dir); statErr != nil || !info.IsDir() || !ours(int(info.Sys().(*syscall.Stat_t).Uid)) {
 			continue
 		}
-		if rmErr := tree.RemoveAll(dir); err == nil {
-			err = rmErr
-		}
+		err = cmp.Or(err, tree.RemoveAll(dir))
 	}
 	return err
 }

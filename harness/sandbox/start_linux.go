@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -97,12 +98,7 @@ const (
 // error, which is an *Error unless ctx ended, nothing of the request has run and nothing is
 // left.
 func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
-	if r.Most == "" {
-		r.Most = Full
-	}
-	if r.Least == "" {
-		r.Least = Full
-	}
+	r.Most, r.Least = cmp.Or(r.Most, Full), cmp.Or(r.Least, Full)
 	var first *Error
 	for _, tier := range []Isolation{Full, Confined, None} {
 		if !r.Most.AtLeast(tier) || !tier.AtLeast(r.Least) {
@@ -126,10 +122,7 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 		if !ok {
 			return nil, err
 		}
-		if first == nil {
-			first = e
-		}
-		if !e.host() {
+		if first = cmp.Or(first, e); !e.host() {
 			return nil, e
 		}
 		if tier == Full && e.Step == StepStart && e.Cause != "" && e.Cause != CauseLimit {
@@ -284,7 +277,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	if s.Isolation == Confined && h.landlock == 0 {
 		return initproc.Plan{}, h.Diagnose(&Error{Isolation: Confined, Step: "landlock", Errno: unix.ENOSYS})
 	}
-	at := places{isolation: s.Isolation, files: map[string]bool{}}
+	at := places{isolation: s.Isolation, files: map[string]bool{}, id: s.id}
 	for _, p := range r.Read {
 		info, err := os.Stat(p)
 		if err != nil {
@@ -292,9 +285,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		}
 		at.files[p] = !info.IsDir()
 	}
-	if h.root {
-		at.id = h.confinedID()
-	} else {
+	if !h.root {
 		at.others = tasksOf(os.Getuid()) + initThreads
 	}
 	if err := h.makeScratch(s); err != nil {
@@ -309,20 +300,11 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 			return initproc.Plan{}, err
 		}
 	}
-	if r.Write == Direct && r.Work != "" {
-		if len(r.Hide) > 0 || r.Show != nil {
-			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "nothing can be hidden from direct writes without a view of its own: use staged writes"}
-		}
-		for _, name := range r.Protect {
-			if _, err := os.Lstat(filepath.Join(r.Work, name)); err == nil {
-				return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: name + " cannot be protected from direct writes without a view of its own: use staged writes"}
-			}
-		}
-		if h.root {
-			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "root cannot write directly without a view of its own: use staged writes"}
-		}
-		s.staging, s.work = stageNone, r.Work
-	} else {
+	s.staging, s.work = stageNone, r.Work
+	if why := h.indirect(r); why != "" {
+		return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: why + " without a view of its own: use staged writes"}
+	}
+	if r.Write != Direct || r.Work == "" {
 		s.staging = stageCopy
 		if err := h.copyWork(s); err != nil {
 			return initproc.Plan{}, err
@@ -337,6 +319,25 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		}
 	}
 	return confinedPlan(h.with(s.group), r, at), nil
+}
+
+// indirect says why a request with direct writes needs a view of its own, or returns "".
+func (h *Host) indirect(r Request) string {
+	if r.Write != Direct || r.Work == "" {
+		return ""
+	}
+	if len(r.Hide) > 0 || r.Show != nil {
+		return "nothing can be hidden from direct writes"
+	}
+	for _, name := range r.Protect {
+		if _, err := os.Lstat(filepath.Join(r.Work, name)); err == nil {
+			return name + " cannot be protected from direct writes"
+		}
+	}
+	if h.root {
+		return "root cannot write directly"
+	}
+	return ""
 }
 
 // reachable returns an error if an id that owns nothing cannot reach a folder.

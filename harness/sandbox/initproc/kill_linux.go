@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -61,6 +62,14 @@ func reapAll(moments int) bool {
 	return false
 }
 
+// Stat returns the fields of /proc/PID/stat from the third one, the state, on (proc(5)). It
+// returns none for a process that does not exist. The second field, the name in
+// parentheses, may contain anything, so Stat looks for its end.
+func Stat(pid string) []string {
+	b, _ := os.ReadFile("/proc/" + pid + "/stat")
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
 // Descendants returns the processes below an init, from /proc. A process that loses its
 // parent becomes a child of the init (OpReaper, or the pid namespace), so Descendants misses
 // none.
@@ -77,14 +86,7 @@ func Descendants(self int) []int {
 		if err != nil {
 			continue
 		}
-		b, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue
-		}
-		// The name in parentheses may contain anything, so the fields are counted from its
-		// end.
-		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(fields) > 1 {
+		if fields := Stat(name); len(fields) > 1 {
 			parent[pid], _ = strconv.Atoi(fields[1])
 		}
 	}
