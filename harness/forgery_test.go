@@ -371,7 +371,7 @@ func TestHostileBlobs(t *testing.T) {
 	}
 	rec.Evidence.Size = testimony.MaxBlobBytes + 1
 	read := func(ledger.Blob) ([]byte, error) { t.Error("a blob over the limit is read"); return nil, nil }
-	if rp, err := replay.Record(t.Context(), set, read, rec); err != nil || rp.Status != replay.EvidenceCorrupt {
+	if rp, err := (&replay.Session{Specs: set, Evidence: read}).Replay(t.Context(), rec); err != nil || rp.Status != replay.EvidenceCorrupt {
 		t.Errorf("%+v %v", rp, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // the command failed, and say whether there were too many bytes.
 func (p *Performed) artifacts(specs []request.ArtifactSpec) (list []request.Artifact, reasons []reason.Reason) {
 	left := int64(contract.ArtifactsBytes().Max)
-	at := kindsOf(p.Changes)
+	at := byPath(p.Changes)
 	for i, a := range specs {
 		f, there := p.after(at, a.Path)
 		switch {
@@ -25,7 +25,7 @@ func (p *Performed) artifacts(specs []request.ArtifactSpec) (list []request.Arti
 		case there:
 			left -= f.Size
 			list = append(list, request.Artifact{ArtifactSpec: a, SHA256: evidence.Hash(f.SHA256), SizeBytes: f.Size})
-		case p.Done == p.Planned && at[a.Path] != change.KindFile:
+		case p.Done == p.Planned && at[a.Path].Kind != change.KindFile:
 			reasons = append(reasons, reason.Missing("/outputs/artifacts/"+strconv.Itoa(i)))
 		}
 	}
@@ -34,7 +34,7 @@ func (p *Performed) artifacts(specs []request.ArtifactSpec) (list []request.Arti
 
 // after returns the regular file at a path after the execution, if the command could
 // have seen it. A file beyond a limit, or with a bad name, counts as missing.
-func (p *Performed) after(at map[string]change.Kind, name string) (evidence.File, bool) {
+func (p *Performed) after(at map[string]change.Change, name string) (evidence.File, bool) {
 	if i := slices.IndexFunc(p.Observed.Outputs, func(f evidence.File) bool { return f.Path == name }); i >= 0 {
 		return p.Observed.Outputs[i], true
 	}

@@ -174,14 +174,14 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 		return nil
 	}
 	errno, err := w.p.box.WriteGiven(i, b)
-	if err != nil {
+	switch {
+	case err != nil:
 		return runerr.Sandbox(w.ctx, err)
-	}
-	if errno != 0 {
+	case errno != 0:
 		w.unwritten(a.Path, errno)
-		return nil
+	default:
+		w.responses = append(w.responses, response{a.Path, sha256.Sum256(b), int64(len(b))})
 	}
-	w.responses = append(w.responses, response{a.Path, sha256.Sum256(b), int64(len(b))})
 	return nil
 }
 
@@ -201,16 +201,12 @@ func (w *performance) settle(changes []change.Change) []change.Change {
 	if len(w.responses) == 0 {
 		return changes
 	}
-	at := map[string]change.Change{}
-	for _, c := range changes {
-		at[c.Path] = c
-	}
-	kindAt := kindsOf(changes)
+	at := byPath(changes)
 	given := map[string]bool{} // path of each response, and whether it is unchanged
 	for _, r := range w.responses {
 		c, changed := at[r.path]
 		intact := changed && c.Kind == change.KindFile && c.SHA256 == r.sha256
-		if asBefore(kindAt, r.path) {
+		if asBefore(at, r.path) {
 			kind, sum, _ := w.p.box.Before(r.path)
 			intact = kind == change.KindFile && sum == r.sha256
 		}

@@ -109,14 +109,8 @@ func (p *Performed) Before(name string) change.Kind {
 // DurationMS returns the milliseconds that the execution took, by its timestamps.
 func (p *Performed) DurationMS() int64 { return p.Ended.UnixMilli() - p.Started.UnixMilli() }
 
-// Dir returns the host folder with the written files, if there is one.
-func (p *Performed) Dir() string { return p.box.Dir() }
-
 // Direct says whether commands wrote into the work folder itself.
 func (p *Performed) Direct() bool { return p.task.Sandbox.Write == sandbox.Direct }
-
-// Keep makes Close keep that folder.
-func (p *Performed) Keep() { p.box.Keep() }
 
 // Close discards written files that were not applied.
 func (p *Performed) Close() error { return p.box.Close() }
@@ -219,14 +213,14 @@ func (w *performance) run() error {
 // a folder or a link has that path, or there is no space.
 func (w *performance) write(i int, a sandbox.Action) error {
 	errno, err := w.p.box.Write(i)
-	if err != nil {
+	switch {
+	case err != nil:
 		return runerr.Sandbox(w.ctx, err)
-	}
-	if errno == 0 {
+	case errno != 0:
+		w.unwritten(a.Path, errno)
+	default:
 		w.written = append(w.written, a.Path)
-		return nil
 	}
-	w.unwritten(a.Path, errno)
 	return nil
 }
 
@@ -344,7 +338,7 @@ func (w *performance) judge() error {
 // read-only; entries written over hidden paths; and removed folders with entries that
 // commands could not see.
 func (w *performance) untouchable(changes []change.Change) []reason.Reason {
-	at := kindsOf(changes)
+	at := byPath(changes)
 	var reasons []reason.Reason
 	for _, c := range changes {
 		box := w.task.Sandbox
@@ -361,11 +355,11 @@ func (w *performance) untouchable(changes []change.Change) []reason.Reason {
 	return reasons
 }
 
-// kindsOf returns the kind of the entry at each changed path.
-func kindsOf(changes []change.Change) map[string]change.Kind {
-	at := make(map[string]change.Kind, len(changes))
+// byPath returns the change at each changed path.
+func byPath(changes []change.Change) map[string]change.Change {
+	at := make(map[string]change.Change, len(changes))
 	for _, c := range changes {
-		at[c.Path] = c.Kind
+		at[c.Path] = c
 	}
 	return at
 }
@@ -373,12 +367,12 @@ func kindsOf(changes []change.Change) map[string]change.Kind {
 // asBefore says whether the entry at a path is unchanged: no change has that path, and
 // no folder above it was removed or replaced. Such a change of a folder covers its whole
 // content.
-func asBefore(at map[string]change.Kind, p string) bool {
+func asBefore(at map[string]change.Change, p string) bool {
 	if _, changed := at[p]; changed {
 		return false
 	}
 	for up := path.Dir(p); up != "."; up = path.Dir(up) {
-		if kind, changed := at[up]; changed && kind != change.KindFolder {
+		if c, changed := at[up]; changed && c.Kind != change.KindFolder {
 			return false
 		}
 	}
@@ -395,7 +389,7 @@ func (w *performance) unchanged(paths []string, changes []change.Change) {
 	for _, f := range o.Outputs {
 		left -= f.Size
 	}
-	at := kindsOf(changes)
+	at := byPath(changes)
 	for _, p := range sorted(paths) {
 		if !asBefore(at, p) || !w.task.Sandbox.Shows(p) {
 			continue

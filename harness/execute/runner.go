@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"encoding/binary"
 	"io"
 	"runtime"
@@ -29,17 +30,20 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 	}
 	release, landlock := sandbox.Platform()
 	code, reasons := p.Observed.Judge()
-	profile := p.task.Profile
+	profile, box, tier := p.task.Profile, p.task.Sandbox, evidence.TierAt(kernel.Isolation(p.Isolation))
 	return pack.Runner{
 		Version: pack.RunnerVersion, RunnerID: id, RunnerVersion: kernel.Version,
 		Platform: pack.Platform{
-			OS: systemName(runtime.GOOS), Arch: machineName(runtime.GOARCH), NodeVersion: "v0.0.0", NpmVersion: "0.0.0",
+			OS: named(runtime.GOOS), Arch: named(runtime.GOARCH), NodeVersion: "v0.0.0", NpmVersion: "0.0.0",
 			GoVersion: runtime.Version(), KernelRelease: release, LandlockABI: landlock,
 		},
-		Sandbox: p.runnerSandbox(),
+		Sandbox: pack.RunnerSandbox{
+			Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !box.Network, FilesystemReadonly: !p.Direct(),
+			Layers: append([]pack.Layer{}, p.Clauses...),
+		},
 		Limits: pack.RunnerLimits{
 			TimeoutMS: int(p.task.Budget.Milliseconds()), MaxOutputFiles: p.task.Rules.MaxFiles, MaxTotalOutputBytes: int(p.task.Rules.MaxBytes),
-			MaxMemoryBytes: int64(p.task.Sandbox.Limits.MemoryMB) << 20,
+			MaxMemoryBytes: int64(box.Limits.MemoryMB) << 20,
 		},
 		Commands:   pack.RunnerCommands{Allowlist: sorted(profile.Contract().AllowedCommands), Blocklist: []string{}, Shell: "none"},
 		WriteRoots: sorted(p.task.Rules.Roots),
@@ -61,14 +65,6 @@ func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 	}
 	b, _, err := canon.Artifact(r)
 	return b, err
-}
-
-func (p *Performed) runnerSandbox() pack.RunnerSandbox {
-	r, tier := p.task.Sandbox, evidence.TierAt(kernel.Isolation(p.Isolation))
-	return pack.RunnerSandbox{
-		Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !r.Network, FilesystemReadonly: r.Write == sandbox.Staged,
-		Layers: append([]pack.Layer{}, p.Clauses...),
-	}
 }
 
 func (p *Performed) runnerExit(code int) pack.RunnerExit {
@@ -104,19 +100,8 @@ func sorted(list []string) []string {
 	return slices.Compact(out)
 }
 
-func systemName(goos string) string {
-	if goos == "windows" {
-		return "win32"
-	}
-	return goos
-}
-
-func machineName(goarch string) string {
-	switch goarch {
-	case "amd64":
-		return "x64"
-	case "386":
-		return "ia32"
-	}
-	return goarch
+// named returns the name that Node.js gives to a system or an architecture of Go.
+func named(goName string) string {
+	names := map[string]string{"windows": "win32", "amd64": "x64", "386": "ia32"}
+	return cmp.Or(names[goName], goName)
 }

@@ -13,13 +13,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -179,17 +177,21 @@ func NewPlanOf(dir string, ops []pack.Operation, how Options, made Files) (*Plan
 		p.refuse(".", "the folder lies in a control path, %q", control)
 		return p, nil
 	}
-	if err := p.weighAll(ops); err != nil {
-		return nil, errors.Join(err, t.Close())
+	err = p.weighAll(ops)
+	if err == nil {
+		err = p.refuseRepositories(ops)
 	}
-	if err := p.refuseRepositories(ops); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	slices.SortFunc(p.Steps, func(a, b Step) int { return canon.Compare(a.Path, b.Path) })
-	for _, list := range [][]Fault{p.Refused, p.Conflicts} {
-		slices.SortFunc(list, func(a, b Fault) int { return canon.Compare(a.Path, b.Path) })
-	}
+	sortFaults(p.Refused)
+	sortFaults(p.Conflicts)
 	return p, nil
+}
+
+func sortFaults(list []Fault) {
+	slices.SortFunc(list, func(a, b Fault) int { return canon.Compare(a.Path, b.Path) })
 }
 
 // Close releases the tree.
@@ -437,22 +439,6 @@ func (p *Plan) Old(s Step) ([]byte, error) {
 	return b, nil
 }
 
-// Here returns a *tree.ConflictError if the name of the folder leads elsewhere now.
-func (p *Plan) Here() error {
-	info, err := os.Stat(p.tree.dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return &tree.ConflictError{Path: "."}
-	}
-	if err != nil {
-		return err
-	}
-	here, err := p.tree.root.Stat(".")
-	if err == nil && !os.SameFile(info, here) {
-		err = &tree.ConflictError{Path: "."}
-	}
-	return err
-}
-
 // Apply applies all steps or none; state is the folder of journals. A
 // *tree.ConflictError says that something was changed since NewPlan, for example
 // the folder of a file; then nothing is applied. tree.Apply describes
@@ -568,8 +554,5 @@ func kindName(k change.Kind) string {
 }
 
 func executableName(yes bool) string {
-	if yes {
-		return "it can be executed"
-	}
-	return "it cannot be executed"
+	return map[bool]string{true: "it can be executed", false: "it cannot be executed"}[yes]
 }

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
@@ -42,7 +42,7 @@ func (m gitMark) whole() bool {
 // foldedPath returns one value for all paths that differ in case alone. The value has as
 // many segments as the path.
 func foldedPath(name string) string {
-	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToUpper(name)
 	}
 	return pathname.Inspect(name).Folded
@@ -190,11 +190,9 @@ func (r *repositories) look(folded string) error {
 
 // namesIn returns the names in a folder, and nothing if the path is no folder.
 func (t *target) namesIn(folder string) ([]string, error) {
-	if folder == "" {
-		folder = "."
-	}
-	info, err := t.lstat(folder)
-	if err != nil || kindOf(info) != change.KindFolder {
+	folder = cmp.Or(folder, ".")
+	seen, err := t.seen(folder)
+	if seen == nil || seen.Kind != change.KindFolder {
 		return nil, err
 	}
 	f, err := t.root.Open(filepath.FromSlash(folder))
@@ -239,5 +237,5 @@ func (p *Plan) RefuseBeneath(name, why string) {
 			p.refuse(at, "%s", why)
 		}
 	}
-	slices.SortFunc(p.Refused, func(a, b Fault) int { return canon.Compare(a.Path, b.Path) })
+	sortFaults(p.Refused)
 }

@@ -75,32 +75,18 @@ func (t *target) look(name string) (standing, error) {
 	return standing{kind: seen.Kind, at: name, seen: seen}, nil
 }
 
-// seen returns nil if there is no entry.
+// seen returns the entry at a path, or nil if there is none or with an error.
 func (t *target) seen(name string) (*change.Seen, error) {
-	info, err := t.lstat(name)
-	if err != nil || info == nil {
-		return nil, err
-	}
-	return change.SeenOf(info), nil
-}
-
-// lstat returns nil if there is no entry.
-func (t *target) lstat(name string) (fs.FileInfo, error) {
 	info, err := t.root.Lstat(filepath.FromSlash(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, syscall.ENOTDIR): // it was a folder a moment ago
 		return nil, &tree.ConflictError{Path: name}
+	case err != nil:
+		return nil, err
 	}
-	return info, err
-}
-
-func kindOf(info fs.FileInfo) change.Kind {
-	if info == nil {
-		return ""
-	}
-	return change.SeenOf(info).Kind
+	return change.SeenOf(info), nil
 }
 
 // state returns the state of the regular file that was seen at a path.
@@ -141,11 +127,11 @@ func (t *target) open(name string, seen *change.Seen) (*os.File, fs.FileInfo, er
 // content reads the regular file that was seen at a path.
 func (t *target) content(name string, seen *change.Seen) ([]byte, error) {
 	now, err := t.seen(name)
+	if err == nil && (now == nil || *now != *seen) { // an entry that is no file should not be opened
+		err = &tree.ConflictError{Path: name}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if now == nil || *now != *seen { // an entry that is no file should not be opened
-		return nil, &tree.ConflictError{Path: name}
 	}
 	f, _, err := t.open(name, seen)
 	if err != nil {

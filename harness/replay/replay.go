@@ -82,16 +82,6 @@ func replayLimits() policy.Limits {
 	return l
 }
 
-// Record is Session.Replay of one record.
-func Record(ctx context.Context, set *specs.Set, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Result, error) {
-	return (&Session{Specs: set, Evidence: evidence}).Replay(ctx, rec)
-}
-
-// With is Session.With of one record.
-func With(ctx context.Context, set *specs.Set, gate *harness.Gate, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Result, error) {
-	return (&Session{Specs: set, Evidence: evidence}).With(ctx, gate, rec)
-}
-
 // Replay decides the intent of a recorded decision again, from its own evidence and by
 // the policy that decided it. Replay executes nothing: it takes the observations of an
 // execution from the recorded result. The error, always a *result.RunError, says that no
@@ -171,15 +161,13 @@ func found(err error) (Result, error) {
 // undecided ends a replay that gives no decision. This is a difference, because the
 // record has a decision. If the policy was stopped, undecided returns an error.
 func undecided(t testimony.Decided, rec ledger.Record, err error) (Result, error) {
-	var f *testimony.Fault
-	var pe *policy.Error
 	re := runerr.Of(runerr.Testimony(err))
-	switch {
-	case errors.As(err, &f):
+	if _, ok := errors.AsType[*testimony.Fault](err); ok {
 		rp, err := found(err)
 		rp.Recorded = Answer{Answered: t.Answer}
 		return rp, err
-	case errors.As(err, &pe) && (pe.Kind == policy.KindTimeout || pe.Kind == policy.KindWatchdog):
+	}
+	if pe, ok := errors.AsType[*policy.Error](err); ok && (pe.Kind == policy.KindTimeout || pe.Kind == policy.KindWatchdog) {
 		return Result{}, re
 	}
 	return Result{
@@ -199,6 +187,8 @@ func details(t testimony.Decided, rec ledger.Record) []string {
 	return list
 }
 
+// Read reads the evidence of a recorded decision. It refuses a record of another kind with a
+// *result.RunError; other errors are those of testimony.Read.
 func (r *Session) Read(rec ledger.Record) (testimony.Decided, error) {
 	if rec.Kind != ledger.KindDecision {
 		return testimony.Decided{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",

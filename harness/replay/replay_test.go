@@ -47,7 +47,7 @@ func TestReplayWithEveryLayer(t *testing.T) {
 		if rep.Decision.Outcome != want {
 			t.Errorf("%s", rep.Bytes)
 		}
-		rp, err := Record(t.Context(), set, m.Blob, rec)
+		rp, err := (&Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
 		if err != nil || rp.Status != Match {
 			t.Errorf("%+v %v", rp, err)
 		}
@@ -92,7 +92,7 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	if err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeRefuse {
 		t.Errorf("%+v %v", rp, err)
 	}
-	rp, err = With(t.Context(), set, harnesstest.OpenBuiltin(t, set, "default"), m.Blob, rec)
+	rp, err = (&Session{Specs: set, Evidence: m.Blob}).With(t.Context(), harnesstest.OpenBuiltin(t, set, "default"), rec)
 	if err != nil || rp.Status != DecisionDiffers || rp.Difference.Pointer != "/outcome" ||
 		rp.Recorded.Outcome != kernel.OutcomeRefuse || rp.Now.Outcome != kernel.OutcomeBundle || !slices.Equal(rp.Recorded.Reasons, []string{"LATER /goal"}) {
 		t.Errorf("%+v %v", rp, err)
@@ -190,7 +190,7 @@ func TestMissingEvidence(t *testing.T) {
 		m.Blobs[sum] = text
 	}
 	unreadable := func(ledger.Blob) ([]byte, error) { return nil, errors.New("input/output error") }
-	_, err := Record(t.Context(), set, unreadable, rec)
+	_, err := (&Session{Specs: set, Evidence: unreadable}).Replay(t.Context(), rec)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
 		t.Errorf("%v", err)

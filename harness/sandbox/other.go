@@ -87,12 +87,6 @@ func Shown(string) bool { return false }
 // PeakMemory returns 0.
 func (*Sandbox) PeakMemory() int64 { return 0 }
 
-// Dir returns the empty string.
-func (*Sandbox) Dir() string { return "" }
-
-// Keep does nothing.
-func (*Sandbox) Keep() {}
-
 // Owns does nothing.
 func (*Sandbox) Owns(Inputs) {}
 

@@ -180,10 +180,6 @@ func (s *Sandbox) PeakMemory() int64 {
 	return s.group.Peak()
 }
 
-// Dir returns the host folder that holds the work folder. There is one for a copy and for
-// direct writes only.
-func (s *Sandbox) Dir() string { return s.work }
-
 // WriteGiven performs action i, a file whose content the caller passes now. The errno says
 // why the file could not be written; err says that the sandbox is gone.
 func (s *Sandbox) WriteGiven(i int, content []byte) (syscall.Errno, error) {

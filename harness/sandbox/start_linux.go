@@ -78,7 +78,6 @@ type Sandbox struct {
 	used    int64  // bytes in use at the start on the file system of scratch, if it is in memory
 	id      int    // id of commands on the host; used where root starts the sandbox
 	scratch string // the sandbox's own folder on the host, or empty
-	kept    bool   // Close keeps scratch
 	inputs  Inputs // copies that Close removes
 	files   []*os.File
 	once    sync.Once
@@ -554,11 +553,8 @@ func (s *Sandbox) waits(d time.Duration) bool {
 // Owns makes Close remove the inputs too.
 func (s *Sandbox) Owns(in Inputs) { s.inputs = in }
 
-// Keep makes Close keep the folder that Dir returns.
-func (s *Sandbox) Keep() { s.kept = true }
-
 // Close ends everything inside and releases everything that the sandbox holds. It removes
-// the written files unless Keep was called.
+// the written files.
 func (s *Sandbox) Close() error {
 	errs := []error{s.Finish()}
 	if s.socket >= 0 {
@@ -577,7 +573,7 @@ func (s *Sandbox) Close() error {
 		errs = append(errs, s.group.Close())
 		s.group = nil
 	}
-	if s.scratch != "" && !s.kept {
+	if s.scratch != "" {
 		errs = append(errs, tree.RemoveAll(s.scratch))
 		s.scratch = ""
 	}
