@@ -89,28 +89,42 @@ func withReasons(value string, reasons []string) string {
 // firstFile returns the first file, by path, that differs between the lists, as an
 // output.
 func firstFile(then, now []kernel.FileRef) (Divergence, bool) {
-	for {
-		order := 0
-		switch {
-		case len(then) == 0 && len(now) == 0:
-			return Divergence{}, false
-		case len(then) == 0:
-			order = 1
-		case len(now) == 0:
-			order = -1
-		default:
-			order = canon.Compare(then[0].Path, now[0].Path)
-		}
-		switch {
-		case order < 0:
-			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: "missing", RecordedFile: then[0]}, true
-		case order > 0:
-			return Divergence{Output: now[0].Path, Recorded: "nothing", Now: fileText(now[0]), NowFile: now[0]}, true
-		case then[0] != now[0]:
-			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: fileText(now[0]), RecordedFile: then[0], NowFile: now[0]}, true
-		}
-		then, now = then[1:], now[1:]
+	_, a, b := firstPair(then, now, func(f kernel.FileRef) string { return f.Path })
+	switch {
+	case a == nil && b == nil:
+		return Divergence{}, false
+	case b == nil:
+		return Divergence{Output: a.Path, Recorded: fileText(*a), Now: "missing", RecordedFile: *a}, true
+	case a == nil:
+		return Divergence{Output: b.Path, Recorded: "nothing", Now: fileText(*b), NowFile: *b}, true
 	}
+	return Divergence{Output: a.Path, Recorded: fileText(*a), Now: fileText(*b), RecordedFile: *a, NowFile: *b}, true
+}
+
+// firstPair returns the first place at which two lists differ, which are sorted by name, and
+// the element of that name in each list. It returns nil for a list that has none of that
+// name, and nil twice for equal lists.
+func firstPair[T comparable](then, now []T, name func(T) string) (at int, a, b *T) {
+	for ; at < len(then) || at < len(now); at++ {
+		if at < len(then) {
+			a = &then[at]
+		}
+		if at < len(now) {
+			b = &now[at]
+		}
+		switch {
+		case a == nil || b == nil:
+			return at, a, b
+		case canon.Compare(name(*a), name(*b)) < 0:
+			return at, a, nil
+		case canon.Compare(name(*a), name(*b)) > 0:
+			return at, nil, b
+		case *a != *b:
+			return at, a, b
+		}
+		a, b = nil, nil
+	}
+	return at, nil, nil
 }
 
 func fileText(f kernel.FileRef) string {

@@ -125,32 +125,19 @@ func (o *Original) CheckGate(gate *harness.Gate) error {
 // checkModules names the first module that is not in both lists. The lists are sorted by
 // name.
 func checkModules(recorded, now []result.ModuleDigest) error {
-	for i := 0; ; i++ {
-		order := 0
-		switch {
-		case i == len(recorded) && i == len(now):
-			return nil
-		case i == len(recorded):
-			order = 1
-		case i == len(now):
-			order = -1
-		default:
-			order = canon.Compare(recorded[i].Name, now[i].Name)
-		}
-		at := "/policy_provenance/modules/" + strconv.Itoa(i)
-		switch {
-		case order < 0:
-			name := recorded[i].Name
-			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" decided in the pack and is missing here", moduleHint(name, false))
-		case order > 0:
-			name := now[i].Name
-			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" is extra: it did not decide in the pack", moduleHint(name, true))
-		case recorded[i].SHA256 != now[i].SHA256:
-			name := now[i].Name
-			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" has another text: "+string(recorded[i].SHA256)+" in the pack, "+string(now[i].SHA256)+" here",
-				moduleHint(name, false))
-		}
+	i, then, here := firstPair(recorded, now, func(m result.ModuleDigest) string { return m.Name })
+	fault := func(name, msg string, extra bool) error {
+		return otherPolicy("/policy_provenance/modules/"+strconv.Itoa(i), "policy module "+strconv.Quote(canon.Cut(name))+msg, moduleHint(name, extra))
 	}
+	switch {
+	case then == nil && here == nil:
+		return nil
+	case here == nil:
+		return fault(then.Name, " decided in the pack and is missing here", false)
+	case then == nil:
+		return fault(here.Name, " is extra: it did not decide in the pack", true)
+	}
+	return fault(here.Name, " has another text: "+string(then.SHA256)+" in the pack, "+string(here.SHA256)+" here", false)
 }
 
 func moduleHint(name string, extra bool) string {
