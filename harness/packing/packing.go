@@ -77,9 +77,9 @@ func Check(files map[string][]byte, o verify.Options) error {
 		return nil
 	}
 	e := runerr.New(result.CodeEvidence, "the pack would contradict itself, so it was not written", "")
-	for _, f := range v.Violations {
+	if len(v.Violations) > 0 {
+		f := v.Violations[0]
 		e.RuleID, e.Message = f.Rule, e.Message+": "+strings.TrimSpace(f.Path+" "+f.Message)
-		break
 	}
 	return e
 }
@@ -222,18 +222,14 @@ func (r Run) evidence(results []pack.ActionResult) pack.Evidence {
 	e := pack.Evidence{
 		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: r.status(),
 		ActionResults: results, TestResults: []pack.TestResult{},
-		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, r.Execution.Calls...), Unchanged: slices.Clone(r.Execution.Unchanged),
+		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, r.Execution.Calls...), Unchanged: append([]string{}, r.Execution.Unchanged...),
 		StartedAt: ledger.Timestamp(r.Execution.Started), CompletedAt: ledger.Timestamp(r.Execution.Ended),
 		TotalDurationMS: r.Execution.DurationMS(), ExecutorID: "fiador", WorkingDir: ".",
 	}
-	if e.Unchanged == nil {
-		e.Unchanged = []string{}
-	}
 	slices.SortFunc(e.Unchanged, canon.Compare)
 	for _, c := range r.Execution.Runs {
-		code := c.Cause().ExitCode()
 		e.Runs = append(e.Runs, pack.RunEvidence{
-			Action: c.Action, Argv: c.Argv, ExitCode: code,
+			Action: c.Action, Argv: c.Argv, ExitCode: c.Cause().ExitCode(),
 			StdoutSHA256: evidence.Hash(c.Stdout.SHA256), StderrSHA256: evidence.Hash(c.Stderr.SHA256),
 		})
 	}
@@ -255,51 +251,33 @@ func (r Run) status() pack.Status {
 func (r Run) patch(results []pack.ActionResult) (pack.Patch, error) {
 	patch := pack.Patch{
 		Version: pack.PatchVersion, SourceProposalID: r.Decision.Bundle.ID,
-		SourceProposalHash: r.Decision.BundleHash, Operations: []pack.Operation{},
+		SourceProposalHash: r.Decision.BundleHash, Operations: r.bareOperations(results),
 	}
-	executable := map[string]bool{}
-	for _, c := range r.Execution.Accepted {
-		executable[c.Path] = c.Executable
-	}
-	for _, a := range results {
-		o, err := r.operation(a, executable[a.Path], pack.MaxPatchBytes-patch.TotalBytes)
+	for i, o := range patch.Operations {
+		if o.Op == pack.OpDelete {
+			continue
+		}
+		content, err := r.content(o.Path, pack.MaxPatchBytes-patch.TotalBytes)
 		if err != nil {
 			return patch, err
 		}
-		if o.Content != nil {
-			patch.TotalBytes += int64(len(*o.Content))
-		}
-		if patch.TotalBytes > pack.MaxPatchBytes {
+		file := pack.File(o.Op, o.Path, content, o.Executable)
+		file.Order, file.BeforeSHA256 = o.Order, o.BeforeSHA256
+		if patch.TotalBytes += int64(len(*file.Content)); patch.TotalBytes > pack.MaxPatchBytes {
 			return patch, patchTooLarge()
 		}
-		patch.Operations = append(patch.Operations, o)
+		patch.Operations[i] = file
 	}
-	pack.InOrder(patch.Operations)
 	return patch, nil
 }
 
-func (r Run) operation(a pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
-	o := pack.Operation{Op: pack.OpDelete, Path: a.Path}
-	if a.Action != pack.OpDelete {
-		content, err := r.content(a.Path, room)
-		if err != nil {
-			return o, err
-		}
-		o = pack.File(a.Action, a.Path, content, executable)
-	}
-	if a.Action != pack.OpCreate {
-		r.Execution.SetBefore(&o)
-	}
-	return o, nil
-}
-
 func (r Run) content(name string, room int64) ([]byte, error) {
+	var b []byte
 	f, err := r.Execution.Content(name)
-	if err != nil {
-		return nil, runerr.Evidence("what the commands wrote could not be read", err)
+	if err == nil {
+		defer f.Close()
+		b, err = io.ReadAll(io.LimitReader(f, room+1))
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, room+1))
 	if err != nil {
 		return nil, runerr.Evidence("what the commands wrote could not be read", err)
 	}
@@ -316,14 +294,9 @@ func patchTooLarge() error {
 
 // fileTooLarge is the error for a file that readers refuse because of its size.
 func fileTooLarge(name, why string) error {
-	e := runerr.New(result.CodeEvidence, "the pack cannot hold "+name+": "+why, "do without --pack")
-	switch name {
-	case pack.BundleFile:
-		e.Hint += ", or let the policy ask less"
-	case pack.RunFile, pack.EvidenceFile:
-		e.Hint += ", or let the execution change fewer files"
-	case pack.ModelFile:
-		e.Hint += ", or split the intent"
+	or := map[string]string{
+		pack.BundleFile: ", or let the policy ask less", pack.ModelFile: ", or split the intent",
+		pack.RunFile: ", or let the execution change fewer files", pack.EvidenceFile: ", or let the execution change fewer files",
 	}
-	return e
+	return runerr.New(result.CodeEvidence, "the pack cannot hold "+name+": "+why, "do without --pack"+or[name])
 }
