@@ -239,19 +239,15 @@ func (t requestText) violated(violations []specs.Violation) *result.RunError {
 	e := t.invalid(first.Pointer, first.Msg, hint)
 	e.RuleID = runerr.SchemaCheck(first)
 	if n := len(violations) - 1; n > 0 {
-		list := make([]any, len(violations))
-		for i, v := range violations {
-			list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
-		}
 		e.Message += " (and " + strconv.Itoa(n+violations[n].More) + " more)"
-		e.Details["violations"] = list
+		e.Details["violations"] = runerr.Violations(violations)
 	}
 	return e
 }
 
 // invalid is the RunError for a value that is well-formed but not valid.
 func (t requestText) invalid(pointer, msg, hint string) *result.RunError {
-	line := 0
+	var line int
 	if t.root != nil {
 		line = yamlLine(t.root, pointer)
 	} else {
@@ -302,10 +298,8 @@ func (r Request) textFault() *requestFault {
 	if v := contract.CheckArgument("/inputs/command", r.Inputs.Command, contract.Argv); v != nil {
 		return faultOf(v)
 	}
-	if list := contract.CheckArguments("/inputs/arguments", r.Inputs.Arguments, contract.Argv); len(list) > 0 {
-		return faultOf(&list[0])
-	}
-	if list := contract.CheckVariables("/inputs/environment", r.Inputs.Environment); len(list) > 0 {
+	list := append(contract.CheckArguments("/inputs/arguments", r.Inputs.Arguments, contract.Argv), contract.CheckVariables("/inputs/environment", r.Inputs.Environment)...)
+	if len(list) > 0 {
 		return faultOf(&list[0])
 	}
 	return nil

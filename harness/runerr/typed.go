@@ -76,18 +76,23 @@ func Read(file string, err error) *result.RunError {
 // NotIntent is the RunError for a document that breaks the schema of intents. There is at
 // least one violation.
 func NotIntent(file string, violations []specs.Violation) *result.RunError {
-	list := make([]any, len(violations))
-	for i, v := range violations {
-		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
-	}
 	e := intentFault(file, violations[0].Pointer, violations[0].Msg)
 	e.RuleID = SchemaCheck(violations[0])
 	if n := len(violations) - 1; n > 0 {
 		e.Message += " (and " + strconv.Itoa(n) + " more)"
-		e.Details["violations"] = list
+		e.Details["violations"] = Violations(violations)
 	}
 	e.Hint = "fiador schema intent prints what an intent may hold"
 	return e
+}
+
+// Violations is the detail "violations": for each one its pointer and its message.
+func Violations(violations []specs.Violation) []any {
+	list := make([]any, len(violations))
+	for i, v := range violations {
+		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
+	}
+	return list
 }
 
 // Intent is the RunError for an intent that kernel.ParseIntent refused.
