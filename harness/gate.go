@@ -121,11 +121,7 @@ func (s Sources) resolve(set *specs.Set) (policy.Resolved, error) {
 		p, err := builtin(s.Profile)
 		return policy.Resolved{Profile: p}, err
 	}
-	r, err := policy.LoadUserProfile(*s.User, s.File, profiles.Names(), builtin, set)
-	if err != nil {
-		return policy.Resolved{}, err
-	}
-	return r, nil
+	return policy.LoadUserProfile(*s.User, s.File, profiles.Names(), builtin, set)
 }
 
 // OpenGate reads a profile and its layers and compiles them. The error is always
@@ -184,24 +180,28 @@ func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set
 	slices.Sort(known)
 	for _, id := range slices.Sorted(maps.Keys(o.Profile.Severity)) {
 		if !slices.Contains(known, id) {
-			e := runerr.New(result.CodeProfile, o.file+": severity of "+strconv.Quote(id)+" is no profile's choice",
-				"one of: "+strings.Join(slices.Compact(known), ", "))
-			if near := specs.Nearest(id, known); near != "" {
-				e.Hint = "did you mean " + strconv.Quote(near) + "? " + e.Hint
-			}
-			return e
+			return runerr.New(result.CodeProfile, o.file+": severity of "+strconv.Quote(id)+" is no profile's choice",
+				didYouMean(id, known)+"one of: "+strings.Join(slices.Compact(known), ", "))
 		}
 	}
 	return nil
 }
 
-func unknownProfile(name string) *result.RunError {
-	e := runerr.New(result.CodeProfile, "unknown profile "+strconv.Quote(canon.Cut(name)),
-		"use --policy with a folder that has a profile.json, or one of: "+strings.Join(profiles.Names(), ", "))
-	if near := specs.Nearest(name, profiles.Names()); near != "" {
-		e.Hint = "did you mean " + strconv.Quote(near) + "? profiles: " + strings.Join(profiles.Names(), ", ")
+// didYouMean asks for the known name that is most like a name, or returns "".
+func didYouMean(name string, known []string) string {
+	near := specs.Nearest(name, known)
+	if near == "" {
+		return ""
 	}
-	return e
+	return "did you mean " + strconv.Quote(near) + "? "
+}
+
+func unknownProfile(name string) *result.RunError {
+	hint := "use --policy with a folder that has a profile.json, or one of: "
+	if near := didYouMean(name, profiles.Names()); near != "" {
+		hint = near + "profiles: "
+	}
+	return runerr.New(result.CodeProfile, "unknown profile "+strconv.Quote(canon.Cut(name)), hint+strings.Join(profiles.Names(), ", "))
 }
 
 // checkModes refuses a profile and modes that cannot be combined (RUN_E004).

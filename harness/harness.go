@@ -14,6 +14,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -167,10 +168,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 			rep, err = rep.fail(err)
 		}
 	}()
-	if err := checkModes(gate.Profile, req); err != nil {
-		return rep, err
-	}
-	if err := checkCaller(deps, req); err != nil {
+	if err := cmp.Or(checkModes(gate.Profile, req), checkCaller(deps, req)); err != nil {
 		return rep, err
 	}
 	in, intent, err := ask(deps.Specs, gate.Profile, req)
@@ -299,16 +297,11 @@ func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.In
 	if err != nil {
 		return policy.Input{}, kernel.Intent{}, err
 	}
-	return question(p, req, doc, intent), intent, nil
-}
-
-// question returns the question to the policy about an intent.
-func question(profile kernel.Profile, req Request, doc map[string]any, intent kernel.Intent) policy.Input {
 	return policy.Input{
 		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
 		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
-		Effects: intent.Effects(), Findings: intent.FindingsUnder(profile),
-	}
+		Effects: intent.Effects(), Findings: intent.FindingsUnder(p),
+	}, intent, nil
 }
 
 // whole returns the given intent with every member set, so that each policy rule finds

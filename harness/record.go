@@ -176,10 +176,7 @@ func (a *account) fail(ctx context.Context, err error) error {
 	if _, failed := a.append(ctx, rec); failed != nil {
 		told := *e
 		told.Details = maps.Clone(e.Details)
-		if told.Details == nil {
-			told.Details = map[string]any{}
-		}
-		told.Details["not_recorded"] = canon.Cut(failed.Error())
+		runerr.With("not_recorded", canon.Cut(failed.Error()))(&told)
 		told.Hint = "the error could not be recorded: " + canon.Cut(failed.Error())
 		if e.Hint != "" {
 			told.Hint = e.Hint + "; " + told.Hint
