@@ -32,6 +32,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -215,21 +216,12 @@ func Run(ctx context.Context, start Start, spec Spec) (Result, error) {
 		defer t.Stop()
 		expired = t.C
 	}
-	err = r.supervise(ctx, expired)
-	readErr := r.collect(ctx, expired)
-	if err == nil {
-		err = readErr
-	}
+	err = cmp.Or(r.supervise(ctx, expired), r.collect(ctx, expired))
 	return r.result, err
 }
 
 func (s Spec) complete() Spec {
-	if s.Grace == 0 {
-		s.Grace = DefaultGrace
-	}
-	if s.Drain == 0 {
-		s.Drain = DefaultDrain
-	}
+	s.Grace, s.Drain = cmp.Or(s.Grace, DefaultGrace), cmp.Or(s.Drain, DefaultDrain)
 	if s.Now == nil {
 		s.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,10 +44,7 @@ func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, er
 			break
 		}
 	}
-	if reason == nil {
-		reason = &StartError{argv[0], NotFound, syscall.ENOENT}
-	}
-	return nil, reason
+	return nil, cmp.Or(reason, error(&StartError{argv[0], NotFound, syscall.ENOENT}))
 }
 
 // checkDirect finds the errors that fork and exec would report as errors of the command.
@@ -88,10 +86,7 @@ func candidates(name string, env []string, dir string) []string {
 	}
 	var found []string
 	for _, place := range filepath.SplitList(pathOf(env)) {
-		if place == "" {
-			place = "."
-		}
-		path := filepath.Join(place, name)
+		path := filepath.Join(cmp.Or(place, "."), name)
 		if info, err := os.Stat(from(dir, path)); err == nil && !info.IsDir() {
 			found = append(found, path)
 		}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -150,10 +151,7 @@ func (c *checker) logDir() string {
 	if want := c.v.expected.log.dir; want != nil {
 		return *want
 	}
-	dir := c.v.command.env["SAFE_LOG_DIR"]
-	if dir == "" {
-		dir = ".agent/FAIL-LOGS"
-	}
+	dir := cmp.Or(c.v.command.env["SAFE_LOG_DIR"], ".agent/FAIL-LOGS")
 	return path.Clean(strings.TrimPrefix(dir, "{{dir}}/"))
 }
 

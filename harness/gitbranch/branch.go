@@ -4,6 +4,7 @@
 package gitbranch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,10 +126,7 @@ func (b *Branch) Enter() error {
 			return b.taken(err)
 		}
 	}
-	from := strings.TrimPrefix(b.head, "refs/heads/")
-	if from == "" {
-		from = b.commit
-	}
+	from := cmp.Or(strings.TrimPrefix(b.head, "refs/heads/"), b.commit)
 	if _, err := b.git.run(ctx, "symbolic-ref", "-m", "checkout: moving from "+from+" to "+b.Name, "HEAD", b.ref); err != nil {
 		return b.taken(err)
 	}

@@ -1,6 +1,7 @@
 package saferun
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -94,9 +95,7 @@ func (c call) command(argv []string) (call, error) {
 // read takes the settings that are still open from the environment. An empty variable
 // counts as unset.
 func (s *settings) read(env []string) (err error) {
-	if s.dir = environ(env, "SAFE_LOG_DIR"); s.dir == "" {
-		s.dir = ".agent/FAIL-LOGS"
-	}
+	s.dir = cmp.Or(environ(env, "SAFE_LOG_DIR"), ".agent/FAIL-LOGS")
 	view, err := oneOf("SAFE_RUN_VIEW", environ(env, "SAFE_RUN_VIEW"), "ledger", "merged")
 	if err != nil {
 		return err
@@ -106,9 +105,7 @@ func (s *settings) read(env []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.names == "" {
-		s.names = names
-	}
+	s.names = cmp.Or(s.names, names)
 	if n := environ(env, "SAFE_SNIPPET_LINES"); n != "" {
 		s.snippet, err = strconv.Atoi(n)
 		if err != nil || s.snippet < 0 || s.snippet > maxSnippet || n != strconv.Itoa(s.snippet) {
