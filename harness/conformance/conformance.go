@@ -140,20 +140,18 @@ func (r Runner) judge(ctx context.Context, v Vector, dir string) (verdict Verdic
 		return Verdict{}, err
 	}
 	defer func() { err = errors.Join(err, discard(dir)) }()
-	verdict.Vector = v
 	seen, err := r.observe(ctx, r.Program, v, filepath.Join(dir, "program"))
 	if err != nil {
 		return Verdict{}, err
 	}
-	verdict.Faults = v.check(seen, r.Names)
-	if r.Reference == nil || seen.stopped != "" {
-		return verdict, nil
+	verdict = Verdict{v, v.check(seen, r.Names)}
+	if r.Reference != nil && seen.stopped == "" {
+		ref, err := r.observe(ctx, r.Reference, v, filepath.Join(dir, "reference"))
+		if err != nil {
+			return Verdict{}, err
+		}
+		verdict.Faults = append(verdict.Faults, v.compare(seen, ref)...)
 	}
-	ref, err := r.observe(ctx, r.Reference, v, filepath.Join(dir, "reference"))
-	if err != nil {
-		return Verdict{}, err
-	}
-	verdict.Faults = append(verdict.Faults, v.compare(seen, ref)...)
 	return verdict, nil
 }
 

@@ -59,10 +59,10 @@ func (p *process) Signal(sig syscall.Signal) error { return p.p.Signal(sig) }
 // Kill ends the program and all processes with its mark.
 func (p *process) Kill() error {
 	err := p.p.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
 	sweep(p.mark, 0)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
 	return err
 }
 

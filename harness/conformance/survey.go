@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Limits of the survey of a working folder.
@@ -87,13 +87,10 @@ func look(name string, d fs.DirEntry, most int64) (item, error) {
 
 // fresh lists the regular files that the call has made, sorted.
 func (o observation) fresh() []string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(o.after)) {
-		if _, old := o.before[name]; !old && o.after[name].mode.IsRegular() {
-			list = append(list, name)
-		}
-	}
-	return list
+	return slices.DeleteFunc(o.made(), func(name string) bool {
+		entry, ok := o.after[name]
+		return !ok || !entry.mode.IsRegular() // made ends the name of a folder with a slash
+	})
 }
 
 // log returns the path and the bytes of the one file that the call has made. If there is
@@ -137,8 +134,5 @@ func (o observation) spoilt() []string {
 // logName returns the name of the log without its folder, or "" without a log.
 func (o observation) logName() string {
 	name, _ := o.log()
-	if name == "" {
-		return ""
-	}
-	return path.Base(name)
+	return name[strings.LastIndexByte(name, '/')+1:]
 }

@@ -113,16 +113,10 @@ func parse(src []byte, files fs.FS) (Suite, error) {
 		"m0_contract_version": oneOf(&contract, contractVersion, "M0-"+contractVersion),
 		"description":         ignored(),
 		"vectors":             suite.sections(files),
-		"templates":           descriptions,
+		"templates":           named(func(string) field { return ignored() }),
 	})(node{"", doc.Value()})
-	if err != nil {
-		return Suite{}, err
-	}
-	return suite, nil
+	return suite, err
 }
-
-// descriptions reads an object of texts for people.
-func descriptions(n node) error { return named(func(string) field { return ignored() })(n) }
 
 // sections reads the vectors of safe-run, and counts the vectors of other tools.
 func (s *Suite) sections(files fs.FS) field {
