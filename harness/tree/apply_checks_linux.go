@@ -103,7 +103,7 @@ func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 	})
 	due := false
 	switch {
-	case blocked(err) || errors.Is(err, unix.ENOENT):
+	case unreachable(err):
 	case err != nil:
 		return false, err
 	case now == nil:

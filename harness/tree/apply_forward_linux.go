@@ -47,12 +47,10 @@ func (a *applier) forward(r *record, first bool) error {
 
 func (a *applier) makeFolder(o *operation, first bool) error {
 	return a.in(o.path(), func(dir int, name string) error {
-		if !first {
-			if err := a.removeTree(dir, o.Temp, o.path()); err != nil {
-				return err
-			}
+		err := a.vacate(dir, o, first)
+		if err == nil {
+			err = a.do("mkdir", o.path(), func() error { return unix.Mkdirat(dir, o.Temp, 0o755) })
 		}
-		err := a.do("mkdir", o.path(), func() error { return unix.Mkdirat(dir, o.Temp, 0o755) })
 		if err == nil {
 			err = a.own(dir, o)
 		}
@@ -68,6 +66,14 @@ func (a *applier) makeFolder(o *operation, first bool) error {
 		}
 		return a.place(dir, o.Temp, name, o.path())
 	})
+}
+
+// vacate removes what an earlier run has left under the temporary name of an operation.
+func (a *applier) vacate(dir int, o *operation, first bool) error {
+	if first {
+		return nil
+	}
+	return a.removeTree(dir, o.Temp, o.path())
 }
 
 // own gives a new folder its owner and its permissions. The file system decides on the
@@ -101,10 +107,8 @@ func (a *applier) give(fd int, st *unix.Stat_t, uid, gid int, mode uint32, shown
 // stage makes a file or a link under its temporary name.
 func (a *applier) stage(o *operation, first bool) error {
 	return a.in(o.path(), func(dir int, name string) error {
-		if !first {
-			if err := a.removeTree(dir, o.Temp, o.path()); err != nil {
-				return err
-			}
+		if err := a.vacate(dir, o, first); err != nil {
+			return err
 		}
 		if o.Kind == change.KindLink {
 			return a.stageLink(dir, o)
@@ -175,11 +179,10 @@ func (a *applier) swap(o *operation, _ bool) error {
 		if o.Do == doDelete {
 			return a.moveAside(dir, name, o)
 		}
-		now, err := lookup(dir, name)
-		if err != nil {
+		switch now, err := lookup(dir, name); {
+		case err != nil:
 			return err
-		}
-		if now == nil {
+		case now == nil:
 			return a.place(dir, o.Temp, name, o.path())
 		}
 		return a.exchange(dir, name, o)
@@ -259,7 +262,7 @@ func (a *applier) syncFolders(r *record) error {
 		}
 		done[folder] = true
 		err := a.in(o.path(), func(dir int, _ string) error { return a.syncFolder(dir, folder) })
-		if err != nil && !blocked(err) && !errors.Is(err, unix.ENOENT) {
+		if err != nil && !unreachable(err) {
 			return err
 		}
 	}

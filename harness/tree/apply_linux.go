@@ -90,7 +90,7 @@ func Recover(ctx context.Context, state, dir string) (Recovery, error) {
 // Unfinished says whether a killed Apply has left work that Recover would complete. It
 // changes nothing in the folder dir, and makes no state folder.
 func Unfinished(ctx context.Context, state, dir string) (bool, error) {
-	a, err := openApplier(ctx, state, dir, false, calls{})
+	a, err := openApplier(ctx, state, dir, calls{})
 	if err != nil || a == nil {
 		return false, err
 	}
@@ -158,7 +158,7 @@ func (a *applier) prepare(dir string, changes []change.Change, content Content, 
 }
 
 func recoverFolder(ctx context.Context, state, dir string, c calls) (Recovery, error) {
-	a, err := openApplier(ctx, state, dir, false, c)
+	a, err := openApplier(ctx, state, dir, c)
 	if err != nil || a == nil {
 		return RecoveredNothing, err
 	}
@@ -177,14 +177,13 @@ type applier struct {
 	looked   *Looked // set if the changes are applied for the first time by ApplySeen; or nil
 }
 
-// openApplier opens the folder and its journal. Without create it returns nil if there is no
-// journal.
-func openApplier(ctx context.Context, state, dir string, create bool, c calls) (*applier, error) {
+// openApplier opens the folder and its journal. It returns nil if there is no journal.
+func openApplier(ctx context.Context, state, dir string, c calls) (*applier, error) {
 	a, err := enterFolder(dir, nil, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.openJournal(ctx, state, create); err != nil || a.journal == nil {
+	if err := a.openJournal(ctx, state, false); err != nil || a.journal == nil {
 		a.close()
 		return nil, err
 	}

@@ -127,10 +127,10 @@ func (a *applier) makeWay(dir int, name string, o *operation) error {
 	if err != nil || staged == nil || sameObject(staged, o.Was) {
 		return err
 	}
-	if err := a.place(dir, o.Temp, name, o.path()); !errors.Is(err, unix.EEXIST) {
-		return err
+	if err = a.place(dir, o.Temp, name, o.path()); errors.Is(err, unix.EEXIST) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // removeTree removes the entry under a name with its content. It refuses to remove anything

@@ -86,25 +86,25 @@ func (c calls) settle(f *os.File) error {
 // makeFolder makes a folder and its missing parents durably.
 func makeFolder(dir string) error {
 	dir = filepath.Clean(dir)
+	above := filepath.Dir(dir)
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeFolder(filepath.Dir(dir)); err != nil {
-			return err
+		if err = makeFolder(above); err == nil {
+			err = os.Mkdir(dir, 0o700)
 		}
-		err = os.Mkdir(dir, 0o700)
 	}
-	if errors.Is(err, fs.ErrExist) {
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	up, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	up, err := unix.Open(above, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: filepath.Dir(dir), Err: err}
+		return &fs.PathError{Op: "open", Path: above, Err: err}
 	}
 	defer unix.Close(up)
-	return calls{}.syncFolder(up, filepath.Dir(dir))
+	return calls{}.syncFolder(up, above)
 }
 
 // Beneath opens a path. It refuses a path that leaves dir or passes a link.

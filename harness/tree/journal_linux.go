@@ -102,15 +102,13 @@ func (j *journal) lock(ctx context.Context, create bool) (bool, error) {
 		if err = ownFolder(dir, j.name); err == nil {
 			there, err = j.hold(ctx, dir)
 		}
-		if err != nil || !there {
-			_ = unix.Close(dir)
-		}
-		if err != nil {
-			return false, err
-		}
-		if there {
+		if err == nil && there {
 			j.dir = dir
 			return true, nil
+		}
+		_ = unix.Close(dir)
+		if err != nil {
+			return false, err
 		}
 	}
 }
@@ -296,13 +294,8 @@ func (j *journal) clear(r *record) error {
 		}
 	}
 	names, err := ReadNames(j.dir)
-	if err != nil {
-		return nil
-	}
-	for _, name := range names {
-		if j.remove(name) != nil {
-			return nil
-		}
+	for i := 0; i < len(names) && err == nil; i++ {
+		err = j.remove(names[i])
 	}
 	return nil
 }

@@ -50,19 +50,20 @@ func (a *applier) moved() (*journal, *record, error) {
 		if j == nil {
 			continue
 		}
+		var err error
 		ours := false
 		if !r.Origin.differs(a.origin) {
 			ours, _ = a.marked(r)
 		}
-		if !ours {
-			j.release()
-			continue
+		if ours {
+			err = r.move(name, uint64(a.id.Dev))
 		}
-		if err := r.move(name, uint64(a.id.Dev)); err != nil {
-			j.release()
+		if ours && err == nil {
+			return j, r, nil
+		}
+		if j.release(); err != nil {
 			return nil, nil, err
 		}
-		return j, r, nil
 	}
 	return nil, nil, nil
 }

@@ -6,6 +6,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -116,11 +117,8 @@ func (r Root) newGroup(homes []Home, limits Limits, self procState) (*Group, err
 		case err == nil:
 			return nil, nil
 		}
-		if closed := g.Close(); closed != nil {
-			return nil, closed
-		}
-		if !errors.Is(err, unix.EEXIST) {
-			return nil, err
+		if closed := g.Close(); closed != nil || !errors.Is(err, unix.EEXIST) {
+			return nil, cmp.Or(closed, err)
 		}
 	}
 	return nil, nil

@@ -178,13 +178,11 @@ func (r Root) enable(home Home, self int) bool {
 			refused++
 		}
 	}
-	if refused < len(home.controllers) {
-		return true
-	}
-	if moved {
+	none := refused == len(home.controllers)
+	if none && moved {
 		r.moveBack(home.Folder)
 	}
-	return false
+	return !none
 }
 
 // vacate empties a v2 cgroup that will limit its children: a caller that is alone in it
@@ -196,14 +194,11 @@ func (r Root) vacate(folder string, self int) (moved, ok bool) {
 		return false, errors.Is(err, fs.ErrNotExist)
 	}
 	pids, err := readPIDs(folder)
-	if err != nil {
+	switch {
+	case err != nil || slices.ContainsFunc(pids, func(pid int) bool { return pid != self }):
 		return false, false
-	}
-	if len(pids) == 0 {
+	case len(pids) == 0:
 		return false, true
-	}
-	if slices.ContainsFunc(pids, func(pid int) bool { return pid != self }) {
-		return false, false
 	}
 	child := filepath.Join(folder, cgroupSelf)
 	if err := r.tree.mkdir(child); err != nil && !errors.Is(err, unix.EEXIST) {
