@@ -232,7 +232,7 @@ func readable(paths, allowed []string) error {
 			why = "beneath no --read"
 		}
 		if why != "" {
-			return runerr.New(result.CodeProfile, "/sandbox/filesystem/read: "+strconv.Quote(canon.Cut(p))+": "+why,
+			return runerr.New(result.CodeProfile, "/sandbox/filesystem/read: "+canon.Quote(p)+": "+why,
 				"list it in input_files if it is in the work folder; a path of the host has to be named with --read as well", runerr.At("/sandbox/filesystem/read/"+strconv.Itoa(i)))
 		}
 	}
@@ -249,7 +249,7 @@ func hidable(work string, denied []string) error {
 			if info, err := os.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 				continue
 			}
-			return runerr.New(result.CodeSandbox, "/sandbox/filesystem/deny: "+strconv.Quote(canon.Cut(p))+" is a symbolic link, or leads through one",
+			return runerr.New(result.CodeSandbox, "/sandbox/filesystem/deny: "+canon.Quote(p)+" is a symbolic link, or leads through one",
 				"deny what it leads to", runerr.At("/sandbox/filesystem/deny/"+strconv.Itoa(i)))
 		}
 	}

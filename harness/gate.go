@@ -201,7 +201,7 @@ func unknownProfile(name string) *result.RunError {
 	if near := didYouMean(name, profiles.Names()); near != "" {
 		hint = near + "profiles: "
 	}
-	return runerr.New(result.CodeProfile, "unknown profile "+strconv.Quote(canon.Cut(name)), hint+strings.Join(profiles.Names(), ", "))
+	return runerr.New(result.CodeProfile, "unknown profile "+canon.Quote(name), hint+strings.Join(profiles.Names(), ", "))
 }
 
 // checkModes refuses a profile and modes that cannot be combined (RUN_E004).

@@ -116,7 +116,7 @@ func makeRoots(work string, roots []string) error {
 	defer root.Close()
 	for _, r := range roots {
 		if err := root.MkdirAll(r, 0o777); err != nil {
-			return fault("folder "+strconv.Quote(canon.Cut(r))+" cannot be made", err)
+			return fault("folder "+canon.Quote(r)+" cannot be made", err)
 		}
 	}
 	return nil

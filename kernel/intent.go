@@ -213,7 +213,7 @@ func (r *reader) only(obj map[string]any, at string, known ...string) {
 	}
 	if len(unknown) > 0 {
 		first := slices.MinFunc(unknown, canon.Compare)
-		r.fail(canon.Pointer(at, first), "unknown member "+strconv.Quote(canon.Cut(first)))
+		r.fail(canon.Pointer(at, first), "unknown member "+canon.Quote(first))
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *Rebuilt) text(b *Bundle) (Intent, found) {
 	if b.KernelVersion != Version {
 		return Intent{Goal: n.Goal, Constraints: nonNil(n.Constraints)}, told
 	}
-	in, err := ParseIntent(map[string]any{"goal": n.Goal, "constraints": anyList(n.Constraints)})
+	in, err := ParseIntent(map[string]any{"goal": n.Goal, "constraints": canon.List(n.Constraints)})
 	if err != nil {
 		r.refuse("/root_node", err)
 		return Intent{Goal: n.Goal, Constraints: nonNil(n.Constraints)}, told
@@ -161,12 +161,4 @@ func (r *reader) content(o Output) map[string]any {
 		r.fail("", "not an object")
 	}
 	return obj
-}
-
-func anyList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }

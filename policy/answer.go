@@ -20,7 +20,7 @@ type answerReader struct {
 }
 
 func (a *answerReader) errorf(kind Kind, rule, msg string) *Error {
-	return &Error{Kind: kind, Module: a.layer.pkg, Rule: rule, Msg: "rule " + quote(rule) + ": " + msg}
+	return &Error{Kind: kind, Module: a.layer.pkg, Rule: rule, Msg: "rule " + canon.Quote(rule) + ": " + msg}
 }
 
 // read checks all answers of a layer and adds them to v.
@@ -84,7 +84,7 @@ func (a *answerReader) offered(clarify []kernel.Result) error {
 		if n := len(options[question{r.Text, r.Why}]); n > a.lim.Results {
 			return &Error{
 				Kind: KindLimit, Module: a.layer.pkg,
-				Msg: "the question " + quote(r.Text) + " has " + strconv.Itoa(n) + " options; the limit is " + strconv.Itoa(a.lim.Results),
+				Msg: "the question " + canon.Quote(r.Text) + " has " + strconv.Itoa(n) + " options; the limit is " + strconv.Itoa(a.lim.Results),
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (a *answerReader) permits(set ast.Set) ([]string, error) {
 			return nil, a.errorf(KindEval, rulePermit, "an answer is not a string")
 		}
 		if !known[string(id)] {
-			return nil, a.errorf(KindEval, rulePermit, quote(string(id))+" names no effect")
+			return nil, a.errorf(KindEval, rulePermit, canon.Quote(string(id))+" names no effect")
 		}
 		permits = append(permits, string(id))
 	}
@@ -139,7 +139,7 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 		if wrapped[string(name)] {
 			list, ok := value.(*ast.Array)
 			if !ok || list.Len() != 1 {
-				problem = a.errorf(KindEval, rule, "member "+quote(string(name))+" is undefined, or has several values: bind what it takes in the body")
+				problem = a.errorf(KindEval, rule, "member "+canon.Quote(string(name))+" is undefined, or has several values: bind what it takes in the body")
 				return
 			}
 			value = list.Elem(0).Value
@@ -158,10 +158,10 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	}
 	rec, ok := records[r.ID]
 	if _, own := a.layer.ids[rule+" "+r.ID]; !ok || !own {
-		return r, a.errorf(KindEval, rule, "id "+quote(r.ID)+" is not the rule's")
+		return r, a.errorf(KindEval, rule, "id "+canon.Quote(r.ID)+" is not the rule's")
 	}
 	if _, ok := canon.Lookup(a.in.Intent, r.Path); !ok {
-		return r, a.errorf(KindEval, rule, "path "+quote(r.Path)+" of "+r.ID+" is no place in the intent")
+		return r, a.errorf(KindEval, rule, "path "+canon.Quote(r.Path)+" of "+r.ID+" is no place in the intent")
 	}
 	if n := utf8.RuneCountInString(rec.Description); rule == ruleClarify && n > maxWhy {
 		return r, a.errorf(KindLimit, rule, "the description of "+r.ID+" has "+strconv.Itoa(n)+" characters; the limit is "+strconv.Itoa(maxWhy))
@@ -184,7 +184,7 @@ func (a *answerReader) member(rule, name string, v ast.Value, r *kernel.Result) 
 	}
 	s, ok := v.(ast.String)
 	if !ok {
-		return a.errorf(KindEval, rule, "member "+quote(name)+" is not a string")
+		return a.errorf(KindEval, rule, "member "+canon.Quote(name)+" is not a string")
 	}
 	text := string(s)
 	switch name {
@@ -195,7 +195,7 @@ func (a *answerReader) member(rule, name string, v ast.Value, r *kernel.Result) 
 	case "msg", "question":
 		r.Text = text
 		if text == "" {
-			return a.errorf(KindEval, rule, "member "+quote(name)+" is empty")
+			return a.errorf(KindEval, rule, "member "+canon.Quote(name)+" is empty")
 		}
 		return a.text(rule, name, text)
 	case "fix":
@@ -209,12 +209,12 @@ func (a *answerReader) member(rule, name string, v ast.Value, r *kernel.Result) 
 func (a *answerReader) text(rule, name, s string) *Error {
 	switch {
 	case len(s) > a.lim.MessageBytes:
-		return a.errorf(KindLimit, rule, "member "+quote(name)+" has "+strconv.Itoa(len(s))+" bytes; the limit is "+strconv.Itoa(a.lim.MessageBytes))
+		return a.errorf(KindLimit, rule, "member "+canon.Quote(name)+" has "+strconv.Itoa(len(s))+" bytes; the limit is "+strconv.Itoa(a.lim.MessageBytes))
 	case !utf8.ValidString(s):
-		return a.errorf(KindEval, rule, "member "+quote(name)+" is not valid UTF-8")
+		return a.errorf(KindEval, rule, "member "+canon.Quote(name)+" is not valid UTF-8")
 	}
 	if _, err := canon.Canonical(s); err != nil {
-		return a.errorf(KindEval, rule, "member "+quote(name)+" has a character that no JSON of ours can hold")
+		return a.errorf(KindEval, rule, "member "+canon.Quote(name)+" has a character that no JSON of ours can hold")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	}
 	profile, digest, err := canon.Artifact(p)
 	if err != nil {
-		return nil, &Error{Kind: KindProfile, Msg: "profile " + quote(p.Name) + " has no canonical form"}
+		return nil, &Error{Kind: KindProfile, Msg: "profile " + canon.Quote(p.Name) + " has no canonical form"}
 	}
 	if e.store, err = NewStore(profile, nil); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func checkLayers(layers []Layer) error {
 	packages, modules := map[string]bool{}, map[string]bool{}
 	for _, l := range layers {
 		if packages[l.Package] {
-			return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " is given twice"}
+			return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " is given twice"}
 		}
 		packages[l.Package] = true
 		for _, m := range l.Modules {

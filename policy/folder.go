@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // Folder is a folder with policy files. Messages name it Show, or Dir if Show is empty.
@@ -65,7 +67,7 @@ func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
 			return Layer{}, f.errorf("", "no policy module (*.rego) is in this folder")
 		}
 		if l.Package = statedPackage(files[0].Source); !strings.HasPrefix(l.Package, pkg) || !validPackage(l.Package) {
-			return Layer{}, f.errorf(files[0].Name, "package "+quote(l.Package)+" must be "+pkg+"NAME")
+			return Layer{}, f.errorf(files[0].Name, "package "+canon.Quote(l.Package)+" must be "+pkg+"NAME")
 		}
 	}
 	prefix := strings.ReplaceAll(strings.TrimPrefix(l.Package, "gate."), ".", "/")

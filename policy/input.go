@@ -4,6 +4,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // Input is one question to the policy. Intent is a decoded canonical document:
@@ -78,17 +79,9 @@ func effectValue(e *kernel.Effect) map[string]any {
 	case kernel.EffectRead, kernel.EffectWrite:
 		m["path"] = e.Path
 	case kernel.EffectRun:
-		m["command"], m["argv"], m["env"] = e.Command, textValues(e.Argv), textValues(e.Env)
+		m["command"], m["argv"], m["env"] = e.Command, canon.List(e.Argv), canon.List(e.Env)
 	case kernel.EffectCall:
 		m["tool_id"], m["adapter_id"] = e.ToolID, e.AdapterID
 	}
 	return m
-}
-
-func textValues(texts []string) []any {
-	list := make([]any, len(texts))
-	for i, s := range texts {
-		list[i] = s
-	}
-	return list
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // compiledLayer is a layer that is ready to answer. Any number of evaluations may read
@@ -126,10 +128,10 @@ func joinModules(l Layer, parsed []parsedModule) parsedLayer {
 // checkSizes makes those checks of a layer that need no parser.
 func checkSizes(l Layer, lim Limits) error {
 	if !validPackage(l.Package) {
-		return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
+		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
 	}
 	if len(l.Modules) == 0 {
-		return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " has no module"}
+		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " has no module"}
 	}
 	total := 0
 	seen := map[string]bool{}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -170,12 +169,12 @@ func checkMembers(rule string, names []string) string {
 	slices.Sort(names)
 	for _, n := range names {
 		if !slices.Contains(required, n) && !slices.Contains(optional, n) {
-			return "unknown member " + quote(n)
+			return "unknown member " + canon.Quote(n)
 		}
 	}
 	for _, n := range required {
 		if !slices.Contains(names, n) {
-			return "member " + quote(n) + " is missing"
+			return "member " + canon.Quote(n) + " is missing"
 		}
 	}
 	return ""
@@ -323,6 +322,3 @@ func parseError(name string, err error) *Error {
 
 // generated matches the variables that the compiler makes.
 var generated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__local[0-9]+__`) })
-
-// quote returns a string from a policy, shortened and in quotes, for a message.
-func quote(s string) string { return strconv.Quote(canon.Cut(s)) }

@@ -126,7 +126,7 @@ func readProfile(src []byte, set *specs.Set) (kernel.Profile, map[string]any, er
 	}
 	if len(violations) > 0 {
 		if v := violations[0]; v.Pointer != "" {
-			return fail("%s: %s", quote(v.Pointer), v.Msg)
+			return fail("%s: %s", canon.Quote(v.Pointer), v.Msg)
 		}
 		return fail("%s", violations[0].Msg)
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // ParserOptions returns the options under which modules are parsed. Their capabilities
@@ -130,7 +132,7 @@ func evalError(module string, err error) *Error {
 	case topdown.BuiltinErr, topdown.TypeErr:
 		name, _, _ := strings.Cut(td.Message, ":")
 		if _, ok := ast.BuiltinMap[name]; ok {
-			e.Msg = "function " + quote(name) + " does not accept its operands"
+			e.Msg = "function " + canon.Quote(name) + " does not accept its operands"
 		}
 	case topdown.ConflictErr:
 		e.Msg = "a rule or function has two different values"

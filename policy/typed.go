@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -64,7 +65,7 @@ func (c ownReferences) check(module string, own, ref ast.Ref) error {
 			return moduleErrorf(module, line, "data.profile is no value here: name the member, as in data.profile.timeout_ms")
 		}
 		if member, ok := ref[len(profile)].Value.(ast.String); ok && !slices.Contains(c.members, string(member)) {
-			return moduleErrorf(module, line, "data.profile has no member %s%s", quote(string(member)), specs.Suggest(string(member), c.members))
+			return moduleErrorf(module, line, "data.profile has no member %s%s", canon.Quote(string(member)), specs.Suggest(string(member), c.members))
 		}
 	case len(ref) >= len(own) && ref.HasPrefix(own):
 		if len(ref) == len(own) {
@@ -75,7 +76,7 @@ func (c ownReferences) check(module string, own, ref ast.Ref) error {
 			return moduleErrorf(module, line, "the package is no value here: name the rule by a literal")
 		}
 		if !slices.Contains(c.rules, string(rule)) {
-			return moduleErrorf(module, line, "the package has no rule %s%s", quote(string(rule)), specs.Suggest(string(rule), c.rules))
+			return moduleErrorf(module, line, "the package has no rule %s%s", canon.Quote(string(rule)), specs.Suggest(string(rule), c.rules))
 		}
 	}
 	return nil

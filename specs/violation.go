@@ -114,14 +114,14 @@ func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, b
 		v.Msg = "missing member " + p.either()
 	case "dependencies":
 		last := p.tokens[len(p.tokens)-1]
-		v.Msg = quote(last) + " cannot stand next to " + strconv.Quote(p.parent.clash[last])
+		v.Msg = canon.Quote(last) + " cannot stand next to " + strconv.Quote(p.parent.clash[last])
 	case "additionalProperties":
 		v.Pointer = canon.Pointer(v.Pointer, name)
 		v.Msg, v.Near = p.unknown(name)
 		v.Member = name
 	case "propertyNames":
 		v.Pointer = canon.Pointer(v.Pointer, name)
-		v.Msg = quote(name) + " does not fit as a name" + p.shape.naming.reason()
+		v.Msg = canon.Quote(name) + " does not fit as a name" + p.shape.naming.reason()
 	case "type":
 		v.Msg = "must be " + p.wanted() + ", not " + given(p.value)
 	default:
@@ -169,7 +169,7 @@ func (p place) text(rule, text string, d gojsonschema.ErrorDetails) string {
 	case rule == "maxLength":
 		return fmt.Sprintf("has %d characters, may have at most %v", utf8.RuneCountInString(text), d["max"])
 	}
-	return quote(text) + " does not fit" + p.shape.reason()
+	return canon.Quote(text) + " does not fit" + p.shape.reason()
 }
 
 // either returns a choice of members as text: "a" or "b".
@@ -186,7 +186,7 @@ func (p place) either() string {
 
 // unknown returns the message about an unknown member, and the nearest known name.
 func (p place) unknown(name string) (msg, near string) {
-	msg = "unknown member " + quote(name)
+	msg = "unknown member " + canon.Quote(name)
 	if p.shape == nil {
 		return msg, ""
 	}
@@ -238,7 +238,7 @@ func article(jsonType string) string { return cmp.Or(articles[jsonType], "a "+js
 func given(v any) string {
 	switch v := v.(type) {
 	case string:
-		return quote(v)
+		return canon.Quote(v)
 	case json.Number:
 		return canon.Cut(string(v))
 	case bool:
@@ -246,8 +246,6 @@ func given(v any) string {
 	}
 	return article(typeOf(v))
 }
-
-func quote(s string) string { return strconv.Quote(canon.Cut(s)) }
 
 // size returns the size of a list or an object as text.
 func size(v any) string {

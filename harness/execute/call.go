@@ -82,7 +82,7 @@ func callFault(pointer, msg, hint string) *result.RunError {
 // callError is the RunError for a call that cannot be made, or that has no response.
 // Prompt is the hash of the prompt, or empty if nothing was sent.
 func callError(pointer, adapter string, prompt canon.ContentHash, err error) *result.RunError {
-	e := callFault(pointer, "adapter "+strconv.Quote(canon.Cut(adapter))+": "+err.Error(), "")
+	e := callFault(pointer, "adapter "+canon.Quote(adapter)+": "+err.Error(), "")
 	e.Cause, e.Details["adapter_id"] = err, canon.Cut(adapter)
 	if prompt != "" {
 		e.Details["prompt_hash"] = string(prompt)

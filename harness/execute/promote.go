@@ -145,7 +145,7 @@ func refusal(p *patch.Plan) error {
 			e.Message += "; and " + strconv.Itoa(len(faults)-i) + " more paths"
 			break
 		}
-		e.Message += map[bool]string{true: ": ", false: "; "}[i == 0] + strconv.Quote(canon.Cut(f.Path)) + ": " + f.Why
+		e.Message += map[bool]string{true: ": ", false: "; "}[i == 0] + canon.Quote(f.Path) + ": " + f.Why
 	}
 	return e
 }

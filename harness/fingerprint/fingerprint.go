@@ -294,22 +294,14 @@ func decisionOf(rep harness.Report) (map[string]any, canon.ContentHash, error) {
 	}
 	subset := result.Subset(obj)
 	delete(subset, "policy_provenance")
-	reasons := make([]any, len(rep.Result.Decision.Reasons))
-	for i, r := range rep.Result.Decision.Reasons {
-		reasons[i] = r
-	}
+	reasons := append([]string{}, rep.Result.Decision.Reasons...)
 	got := map[string]any{"outcome": string(rep.Decision.Outcome), "reasons": reasons, "canonical": subset}
 	var notes []string
 	for _, n := range rep.Decision.Notes {
 		notes = append(notes, n.ID+" "+n.Path)
 	}
-	slices.SortFunc(notes, canon.Compare)
-	var list []any
-	for _, n := range slices.Compact(notes) {
-		list = append(list, n)
-	}
-	if list != nil {
-		got["notes"] = list
+	if slices.SortFunc(notes, canon.Compare); notes != nil {
+		got["notes"] = slices.Compact(notes)
 	}
 	return got, sum, nil
 }

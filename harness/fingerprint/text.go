@@ -80,17 +80,17 @@ func Parse(src []byte) (Fingerprint, error) {
 		}
 		if strings.HasPrefix(line, fingerprintWord) {
 			if ended = f.readLine(line); !ended {
-				return fail(`%s is not "%s kernel=VERSION vectors=COUNT sha256:HASH"`, quoted(line), fingerprintWord)
+				return fail(`%s is not "%s kernel=VERSION vectors=COUNT sha256:HASH"`, canon.Quote(line), fingerprintWord)
 			}
 			continue
 		}
 		hash, name, _ := strings.Cut(line, " ")
 		p := Print{Name: name, SHA256: canon.ContentHash(hash)}
 		if !p.SHA256.Valid() || !printName(name) {
-			return fail(`%s is neither "sha256:HASH NAME" nor "%s ..."`, quoted(line), fingerprintWord)
+			return fail(`%s is neither "sha256:HASH NAME" nor "%s ..."`, canon.Quote(line), fingerprintWord)
 		}
 		if n := len(f.Prints); n > 0 && canon.Compare(f.Prints[n-1].Name, name) >= 0 {
-			return fail("%s does not stand behind %s in the order of names", quoted(name), quoted(f.Prints[n-1].Name))
+			return fail("%s does not stand behind %s in the order of names", canon.Quote(name), canon.Quote(f.Prints[n-1].Name))
 		}
 		f.Prints = append(f.Prints, p)
 	}
@@ -131,5 +131,3 @@ func printName(s string) bool {
 	}
 	return s != "" && len(s) <= maxPrintName && strings.Join(strings.Fields(s), " ") == s
 }
-
-func quoted(s string) string { return strconv.Quote(canon.Cut(s)) }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"strconv"
 	"sync"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -37,7 +36,7 @@ func (p *Player) Call(_ context.Context, adapterID string, prompt []byte) ([]byt
 	hash := canon.Sum(prompt)
 	miss := &Error{Msg: "no recorded response for prompt " + string(hash), Next: "record the intent again with --model-mode record"}
 	if adapterID != p.recorded.AdapterID {
-		miss.Msg += ": the recording is of adapter " + strconv.Quote(canon.Cut(p.recorded.AdapterID))
+		miss.Msg += ": the recording is of adapter " + canon.Quote(p.recorded.AdapterID)
 		return nil, miss
 	}
 	list := p.left[hash]

@@ -46,7 +46,7 @@ func Read(p *pack.Pack) (*Original, error) {
 		return nil, noOriginal(pack.RunFile, err)
 	}
 	if stated.Kernel != kernel.Version {
-		return nil, runerr.New(result.CodeEvidence, "the pack is of kernel "+strconv.Quote(canon.Cut(stated.Kernel))+" and this is kernel "+strconv.Quote(kernel.Version)+": its results cannot be the same",
+		return nil, runerr.New(result.CodeEvidence, "the pack is of kernel "+canon.Quote(stated.Kernel)+" and this is kernel "+strconv.Quote(kernel.Version)+": its results cannot be the same",
 			"reproduce it with a fiador of that kernel; fiador version says which one it is", runerr.File(pack.RunFile), runerr.At("/kernel_version"))
 	}
 	res, digest, err := testimony.ReadResult(text)
@@ -127,7 +127,7 @@ func (o *Original) CheckGate(gate *harness.Gate) error {
 func checkModules(recorded, now []result.ModuleDigest) error {
 	i, then, here := firstPair(recorded, now, func(m result.ModuleDigest) string { return m.Name })
 	fault := func(name, msg string, extra bool) error {
-		return otherPolicy("/policy_provenance/modules/"+strconv.Itoa(i), "policy module "+strconv.Quote(canon.Cut(name))+msg, moduleHint(name, extra))
+		return otherPolicy("/policy_provenance/modules/"+strconv.Itoa(i), "policy module "+canon.Quote(name)+msg, moduleHint(name, extra))
 	}
 	switch {
 	case then == nil && here == nil:

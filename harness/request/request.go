@@ -348,7 +348,7 @@ type pathRule struct {
 // check applies IV-03 to a path: it must be clean, and without invisible characters.
 func (rule pathRule) check(at, p string) *contract.Violation {
 	refuse := func(msg, hint string) *contract.Violation {
-		return &contract.Violation{ID: contract.IV03, Pointer: at, Msg: "path " + strconv.Quote(canon.Cut(p)) + " " + msg, Hint: hint}
+		return &contract.Violation{ID: contract.IV03, Pointer: at, Msg: "path " + canon.Quote(p) + " " + msg, Hint: hint}
 	}
 	if strings.ContainsFunc(p, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf) }) {
 		return refuse("holds a character that does not show", "name the path without it")

@@ -220,7 +220,7 @@ func (r *yamlReader) bare(n *yaml.Node) *yamlFault {
 	case n.Anchor != "":
 		return r.fail(n, "found the anchor &%s; remove it", canon.Cut(n.Anchor))
 	case n.Style&yaml.TaggedStyle != 0:
-		return r.fail(n, "found the tag %s; remove it, and quote what shall be a string", strconv.Quote(canon.Cut(n.Tag)))
+		return r.fail(n, "found the tag %s; remove it, and quote what shall be a string", canon.Quote(n.Tag))
 	case r.marked(n):
 		return r.fail(n, `found the tag "!"; remove it, and quote what shall be a string`)
 	}
@@ -260,7 +260,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (any, *yamlFault) {
 		}
 		r.path = append(r.path, name)
 		if _, twice := members[name]; twice {
-			return nil, r.fail(n.Content[i], "member %s stands twice in one mapping; keep one of them", strconv.Quote(canon.Cut(name)))
+			return nil, r.fail(n.Content[i], "member %s stands twice in one mapping; keep one of them", canon.Quote(name))
 		}
 		if members[name], fault = r.value(n.Content[i+1], depth+1); fault != nil {
 			return nil, fault
@@ -288,7 +288,7 @@ func (r *yamlReader) name(n *yaml.Node) (string, *yamlFault) {
 	v, _ := yamlScalar(n)
 	name, ok := v.(string)
 	if !ok {
-		return "", r.fail(n, "the name of a member is a string; put %s in quotes", strconv.Quote(canon.Cut(n.Value)))
+		return "", r.fail(n, "the name of a member is a string; put %s in quotes", canon.Quote(n.Value))
 	}
 	return name, nil
 }
@@ -323,7 +323,7 @@ func plainScalar(text string) (v any, why string) {
 	case "<<", "=":
 		return nil, strconv.Quote(text) + " is no string in every version of YAML; put it in quotes"
 	}
-	shown := strconv.Quote(canon.Cut(text))
+	shown := canon.Quote(text)
 	switch {
 	case strings.IndexByte("+-.0123456789", text[0]) < 0:
 	case jsonNumber().MatchString(text):

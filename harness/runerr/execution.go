@@ -69,7 +69,7 @@ func Input(intent kernel.Intent, err error) *result.RunError {
 		return Sandbox(context.Background(), err)
 	}
 	e := &result.RunError{
-		Code: result.CodeUnreadable, Message: "input " + strconv.Quote(canon.Cut(ie.Path)) + ": " + ie.Msg, Cause: err,
+		Code: result.CodeUnreadable, Message: "input " + canon.Quote(ie.Path) + ": " + ie.Msg, Cause: err,
 		Hint: "inputs are files beneath --tree, of an execution request beneath --work, without symbolic links", Details: map[string]any{"file": canon.Cut(ie.Path)},
 	}
 	if ie.Limit {

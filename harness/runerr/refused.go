@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
@@ -16,11 +17,11 @@ import (
 func Refused(name string, d kernel.Decision) *result.RunError {
 	e := &result.RunError{
 		Code: result.CodeProfile, Message: name + ": nothing was started: " + d.RefuseReason,
-		Details: map[string]any{"outcome": string(d.Outcome), "reasons": list(d.Reasons)},
+		Details: map[string]any{"outcome": string(d.Outcome), "reasons": canon.List(d.Reasons)},
 	}
 	if q := d.Questions(); len(q) > 0 {
 		e.Message = name + ": nothing was started: " + q[0]
-		e.Details["questions"] = list(q)
+		e.Details["questions"] = canon.List(q)
 		e.Hint = "answer the question with another command, or choose a profile that does not ask"
 	}
 	for _, f := range d.Findings {
@@ -48,12 +49,4 @@ func inputCheck(text string) string {
 		return contract.IV04
 	}
 	return ""
-}
-
-func list(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, s := range texts {
-		out[i] = s
-	}
-	return out
 }

@@ -111,7 +111,7 @@ func (e *Error) Error() string {
 		where = append(where, "byte "+strconv.FormatInt(e.Offset, 10))
 	}
 	if e.Pointer != "" {
-		where = append(where, "in "+quote(e.Pointer))
+		where = append(where, "in "+quoteJSON(e.Pointer))
 	}
 	if len(where) == 0 {
 		return e.Msg

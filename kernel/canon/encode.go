@@ -183,7 +183,7 @@ func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error)
 func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
 	token := jsontext.Value(n)
 	if len(n) == 0 || isSpace(n[len(n)-1]) || isSpace(n[0]) || token.Kind() != jsontext.KindNumber || !token.IsValid() {
-		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: quote(string(n)) + " is not a JSON number"}
+		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: quoteJSON(string(n)) + " is not a JSON number"}
 	}
 	return appendNumber(dst, string(n))
 }

@@ -308,8 +308,8 @@ func TestQuote(t *testing.T) {
 		{`a"b\c`, `"a\"b\\c"`},
 		{"\n\x1b\u202e\uffff\U000e0001é", `"\n\u001b\u202e\uffff\udb40\udc01é"`},
 	} {
-		if got := quote(tt.s); got != tt.want {
-			t.Errorf("quote(%q) = %s, want %s", tt.s, got, tt.want)
+		if got := quoteJSON(tt.s); got != tt.want {
+			t.Errorf("quoteJSON(%q) = %s, want %s", tt.s, got, tt.want)
 		}
 	}
 }

@@ -46,9 +46,9 @@ func notCanonical(src, want []byte) *Error {
 	case err != nil:
 		e.Msg, e.err = "the text is not in canonical form", err
 	case token[0] != '"':
-		e.Msg = "number " + quote(string(token)) + " is " + quote(string(wanted)) + " in canonical text"
+		e.Msg = "number " + quoteJSON(string(token)) + " is " + quoteJSON(string(wanted)) + " in canonical text"
 	case unquoted(token) != unquoted(wanted):
-		e.Msg = "member " + quote(unquoted(token)) + " stands where canonical text has member " + quote(unquoted(wanted)) +
+		e.Msg = "member " + quoteJSON(unquoted(token)) + " stands where canonical text has member " + quoteJSON(unquoted(wanted)) +
 			"; order members by the UTF-16 code units of their names"
 	default:
 		from := bytes.LastIndexByte(src[:at+1], '\\')

@@ -19,7 +19,7 @@ func (r *reader) refuse(err error) *Error {
 	at, pointer := min(int(place.ByteOffset), len(r.src)), string(place.JSONPointer)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		name := place.JSONPointer.LastToken()
-		return r.fail(KindDuplicate, at, pointer, "member "+quote(name)+" stands twice in one object; keep one of them")
+		return r.fail(KindDuplicate, at, pointer, "member "+quoteJSON(name)+" stands twice in one object; keep one of them")
 	}
 	if err := r.notUTF8(at, pointer); err != nil {
 		return err
@@ -119,7 +119,7 @@ func escapeAt(b []byte) string {
 			n++
 		}
 	}
-	return `"\` + quote(string(b[1:n]))[1:]
+	return `"\` + quoteJSON(string(b[1:n]))[1:]
 }
 
 // glued refuses a number or literal that runs into other characters at p, as in 01,
@@ -133,9 +133,9 @@ func (r *reader) glued(p int) *Error {
 
 func (r *reader) notValue(start int, word, pointer string) *Error {
 	if c := word[0]; c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9') {
-		return r.fail(KindSyntax, start, pointer, quote(word)+" is not a JSON number")
+		return r.fail(KindSyntax, start, pointer, quoteJSON(word)+" is not a JSON number")
 	}
-	return r.fail(KindSyntax, start, pointer, quote(word)+" is not a JSON value; use true, false, null, a number, or a string in double quotes")
+	return r.fail(KindSyntax, start, pointer, quoteJSON(word)+" is not a JSON value; use true, false, null, a number, or a string in double quotes")
 }
 
 // notUTF8 refuses the byte at at, which belongs to no character.
@@ -161,7 +161,7 @@ func (r *reader) word(p int) string {
 // found describes the text at p.
 func (r *reader) found(p int) string {
 	if word := r.word(p); word != "" {
-		return quote(word)
+		return quoteJSON(word)
 	}
 	switch c, n := utf8.DecodeRune(r.src[p:]); {
 	case c == 0:
@@ -171,7 +171,7 @@ func (r *reader) found(p int) string {
 	case c == '"':
 		return "a string"
 	default:
-		return quote(string(r.src[p : p+n]))
+		return quoteJSON(string(r.src[p : p+n]))
 	}
 }
 

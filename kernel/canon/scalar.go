@@ -78,16 +78,16 @@ func checkNumber(token []byte, encoded bool) string {
 	f, err := strconv.ParseFloat(string(token), 64)
 	switch {
 	case err != nil:
-		return "number " + quote(string(token)) + " is too large for a double; write it as a string"
+		return "number " + quoteJSON(string(token)) + " is too large for a double; write it as a string"
 	case f == 0 && !writtenZero(token):
-		return "number " + quote(string(token)) + " is too small for a double and would become 0; write it as a string"
+		return "number " + quoteJSON(string(token)) + " is too small for a double and would become 0; write it as a string"
 	case encoded:
 		if canonical, _ := jcs.NumberToJSON(f); digits && canonical != string(token) {
-			return "integer " + quote(string(token)) + " has digits that a double does not keep; write it as a string"
+			return "integer " + quoteJSON(string(token)) + " has digits that a double does not keep; write it as a string"
 		}
 		return ""
 	case math.Abs(f) > MaxSafeInteger && (digits || math.Abs(f) < 1e21):
-		return "number " + quote(string(token)) + " is beyond ±9007199254740991, where integers lose digits; write it as a string"
+		return "number " + quoteJSON(string(token)) + " is beyond ±9007199254740991, where integers lose digits; write it as a string"
 	}
 	return ""
 }

@@ -69,9 +69,22 @@ func Cut(s string) string {
 	return s[:end] + "…"
 }
 
-// quote returns s, cut and in double quotes. Everything that does not print is
+// Quote returns s, cut as by Cut, as a string literal of Go: for a message about a text of
+// somebody else.
+func Quote(s string) string { return strconv.Quote(Cut(s)) }
+
+// List returns texts as the elements of a decoded array.
+func List(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, s := range texts {
+		list[i] = s
+	}
+	return list
+}
+
+// quoteJSON returns s, cut and in double quotes. Everything that does not print is
 // written as a JSON escape.
-func quote(s string) string {
+func quoteJSON(s string) string {
 	out := []byte{'"'}
 	for _, c := range Cut(s) {
 		switch {
