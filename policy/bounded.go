@@ -137,25 +137,22 @@ func reachable(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast
 			queue = append(queue, t)
 		}
 	}
-	elements(operands[1], add)
+	Elements(operands[1], add)
 	for ; len(queue) > 0; queue = queue[1:] {
 		if bctx.Cancel != nil && bctx.Cancel.Cancelled() {
 			return topdown.Halt{Err: &topdown.Error{Code: topdown.CancelErr, Location: bctx.Location}}
 		}
 		if edges := graph.Get(queue[0]); edges != nil {
 			reached.Add(queue[0])
-			elements(edges, add)
+			Elements(edges, add)
 		}
 	}
 	return iter(ast.NewTerm(reached))
 }
 
-// elements calls f with every element of an array or a set.
-func elements(t *ast.Term, f func(*ast.Term)) {
-	switch v := t.Value.(type) {
-	case *ast.Array:
-		v.Foreach(f)
-	case ast.Set:
+// Elements calls f with every element of an array or a set, and of nothing else.
+func Elements(t *ast.Term, f func(*ast.Term)) {
+	if v, ok := t.Value.(interface{ Foreach(func(*ast.Term)) }); ok {
 		v.Foreach(f)
 	}
 }

@@ -125,7 +125,8 @@ func joinModules(l Layer, parsed []parsedModule) parsedLayer {
 	return p
 }
 
-// checkSizes makes those checks of a layer that need no parser.
+// checkSizes makes those checks of a layer that need no parser. checkLayers has refused two
+// modules of one name before.
 func checkSizes(l Layer, lim Limits) error {
 	if !validPackage(l.Package) {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
@@ -134,12 +135,10 @@ func checkSizes(l Layer, lim Limits) error {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " has no module"}
 	}
 	total := 0
-	seen := map[string]bool{}
 	for _, m := range l.Modules {
-		if m.Name == "" || seen[m.Name] {
-			return moduleErrorf(m.Name, 0, "layer %q has two modules of one name", l.Package)
+		if m.Name == "" {
+			return moduleErrorf(m.Name, 0, "layer %q has a module without a name", l.Package)
 		}
-		seen[m.Name] = true
 		if len(m.Source) > lim.ModuleBytes {
 			return &Error{Kind: KindLimit, Module: m.Name, Msg: fmt.Sprintf("module has %d bytes; the limit is %d", len(m.Source), lim.ModuleBytes)}
 		}

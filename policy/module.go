@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -64,10 +65,7 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 	if got := PackageName(mod); got != pkg {
 		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
 	}
-	if err := checkReferences(m.Name, mod); err != nil {
-		return parsedModule{}, err
-	}
-	if err := checkNegations(m.Name, mod); err != nil {
+	if err := cmp.Or(checkReferences(m.Name, mod), checkNegations(m.Name, mod)); err != nil {
 		return parsedModule{}, err
 	}
 	p := parsedModule{mod: mod}

@@ -29,7 +29,7 @@ type sizer func(m *meter, operands []*ast.Term)
 func sizers() map[string]sizer {
 	return map[string]sizer{
 		"array.concat":                     both,
-		"array.flatten":                    func(m *meter, o []*ast.Term) { elements(o[0], func(t *ast.Term) { m.take(place * (1 + count(t))) }) },
+		"array.flatten":                    func(m *meter, o []*ast.Term) { Elements(o[0], func(t *ast.Term) { m.take(place * (1 + count(t))) }) },
 		"base64.encode":                    wider(4, 3),
 		"base64url.encode":                 wider(4, 3),
 		"base64url.encode_no_pad":          wider(4, 3),
@@ -37,7 +37,7 @@ func sizers() map[string]sizer {
 		"glob.quote_meta":                  wider(2, 1),
 		"hex.encode":                       wider(2, 1),
 		"indexof_n":                        func(m *meter, o []*ast.Term) { m.take(place * strings.Count(textOf(o[0]), first(textOf(o[1])))) },
-		"internal.template_string":         func(m *meter, o []*ast.Term) { elements(o[0], m.inTemplate) },
+		"internal.template_string":         func(m *meter, o []*ast.Term) { Elements(o[0], m.inTemplate) },
 		"json.marshal":                     func(m *meter, o []*ast.Term) { m.asText(o[0], 6) },
 		"json.unmarshal":                   unmarshalled,
 		"lower":                            wider(3, 2),
@@ -46,7 +46,7 @@ func sizers() map[string]sizer {
 		"numbers.range":                    numbers,
 		"numbers.range_step":               numbers,
 		"object.union":                     func(m *meter, o []*ast.Term) { m.asObject(o[0]); m.asObject(o[1]) },
-		"object.union_n":                   func(m *meter, o []*ast.Term) { elements(o[0], m.asObject) },
+		"object.union_n":                   func(m *meter, o []*ast.Term) { Elements(o[0], m.asObject) },
 		"or":                               both,
 		"regex.find_all_string_submatch_n": found(func(groups int) int { return groups + 2 }),
 		"regex.find_n":                     found(func(int) int { return 1 }),
@@ -58,7 +58,7 @@ func sizers() map[string]sizer {
 		"sprintf":                          formatted,
 		"strings.replace_n":                replacedAll,
 		"strings.split_n":                  parts,
-		"union":                            func(m *meter, o []*ast.Term) { elements(o[0], func(t *ast.Term) { m.take(place * count(t)) }) },
+		"union":                            func(m *meter, o []*ast.Term) { Elements(o[0], func(t *ast.Term) { m.take(place * count(t)) }) },
 		"upper":                            wider(3, 2),
 		"urlquery.decode_object":           func(m *meter, o []*ast.Term) { m.take(len(textOf(o[0])) + place*(1+strings.Count(textOf(o[0]), "&"))) },
 		"urlquery.encode":                  wider(3, 1),
@@ -167,7 +167,7 @@ func wider(times, per int) sizer {
 func concatenated(m *meter, o []*ast.Term) {
 	if n := count(o[1]); n > 1 {
 		m.takeProduct(n-1, len(textOf(o[0])))
-		elements(o[1], func(t *ast.Term) { m.take(len(textOf(t))) })
+		Elements(o[1], func(t *ast.Term) { m.take(len(textOf(t))) })
 	}
 }
 
@@ -239,7 +239,7 @@ func queried(m *meter, o []*ast.Term) {
 		obj.Until(func(k, v *ast.Term) bool {
 			m.takeProduct(len(textOf(k))+place, max(1, count(v)), 3)
 			m.takeProduct(len(textOf(v)), 3)
-			elements(v, func(t *ast.Term) { m.takeProduct(len(textOf(t)), 3) })
+			Elements(v, func(t *ast.Term) { m.takeProduct(len(textOf(t)), 3) })
 			return m.over()
 		})
 	}
@@ -342,7 +342,7 @@ func expanded(m *meter, o []*ast.Term) {
 func formatted(m *meter, o []*ast.Term) {
 	format, total := textOf(o[0]), 0
 	var args []any
-	elements(o[1], func(t *ast.Term) {
+	Elements(o[1], func(t *ast.Term) {
 		size := 0
 		switch v := t.Value.(type) {
 		case ast.String:

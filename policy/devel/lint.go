@@ -146,12 +146,7 @@ func propertyNames(schema any, names map[string]bool) {
 // compared returns the member and the texts of x.member == "text", of "text" ==
 // x.member and of x.member in {"text", …}. For any other expression it returns nothing.
 func compared(e *ast.Expr) (member string, texts []string) {
-	if !e.IsCall() || len(e.Operands()) != 2 {
-		return "", nil
-	}
-	switch e.Operator().String() {
-	case "equal", "eq", "internal.member_2":
-	default:
+	if !e.IsCall() || len(e.Operands()) != 2 || !slices.Contains([]string{"equal", "eq", "internal.member_2"}, e.Operator().String()) {
 		return "", nil
 	}
 	a, b := e.Operand(0), e.Operand(1)
@@ -171,14 +166,8 @@ func compared(e *ast.Expr) (member string, texts []string) {
 			texts = append(texts, string(s))
 		}
 	}
-	switch v := b.Value.(type) {
-	case ast.String:
-		add(b)
-	case ast.Set:
-		v.Foreach(add)
-	case *ast.Array:
-		v.Foreach(add)
-	}
+	add(b)
+	policy.Elements(b, add)
 	return string(last), texts
 }
 

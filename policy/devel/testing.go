@@ -156,13 +156,12 @@ func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
 	if b.program, err = policy.Compile(all, policy.ParserOptions()); err != nil {
 		return nil, err
 	}
-	if err := checkTestReferences(s, b.program.Modules()); err != nil {
-		return nil, err
+	if err = checkTestReferences(s, b.program.Modules()); err == nil {
+		err = b.program.Bound(lim)
 	}
-	if err := b.program.Bound(lim); err != nil {
-		return nil, err
+	if err == nil {
+		b.store, err = testStore(s)
 	}
-	b.store, err = testStore(s)
 	return b, err
 }
 
