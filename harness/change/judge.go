@@ -285,6 +285,7 @@ func (j *judge) stands(path string) Kind {
 	return j.rules.Exists(path)
 }
 
+// declared judges the declared outputs: each must be a regular file that commands could see.
 func (j *judge) declared() {
 	for _, p := range j.rules.Declared {
 		p = pathname.Clean(p)
@@ -302,6 +303,7 @@ func (j *judge) declared() {
 	}
 }
 
+// limits judges the number of new entries and the size of the files together.
 func (j *judge) limits() {
 	files, folders, left := 0, 0, j.rules.MaxBytes
 	over := false
@@ -322,6 +324,7 @@ func (j *judge) limits() {
 	}
 }
 
+// outputs returns Verdict.Outputs.
 func (j *judge) outputs() []Change {
 	var list []Change
 	left := j.rules.MaxBytes
@@ -343,11 +346,11 @@ func (j *judge) reasons() []string {
 	for code, paths := range j.found {
 		var of []string
 		for p := range paths {
-			if code == reason.OutputLimit {
-				of = append(of, code)
-			} else {
-				of = append(of, reason.Reason{ID: code, Subject: j.show(p)}.String())
+			r := reason.Reason{ID: code}
+			if code != reason.OutputLimit {
+				r.Subject = j.show(p)
 			}
+			of = append(of, r.String())
 		}
 		slices.SortFunc(of, canon.Compare)
 		of = slices.Compact(of)

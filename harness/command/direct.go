@@ -46,10 +46,8 @@ const (
 
 // Error names the command and the reason.
 func (e *StartError) Error() string {
-	if e.Code == NotFound {
-		return "command " + strconv.Quote(e.Name) + " not found: " + e.Err.Error()
-	}
-	return "command " + strconv.Quote(e.Name) + " cannot be executed: " + e.Err.Error()
+	why := map[bool]string{true: " not found: ", false: " cannot be executed: "}[e.Code == NotFound]
+	return "command " + strconv.Quote(e.Name) + why + e.Err.Error()
 }
 
 // Unwrap returns the system's error.

@@ -49,16 +49,15 @@ func begin(start Start, spec Spec) (*run, error) {
 	pipes := [2]*os.File(e.own[1:])
 	ready, err := newReadiness(pipes)
 	if err != nil {
-		closeAll(e.child[:])
-		closeAll(e.own[:])
+		closeAll(e.child, e.own)
 		return nil, fmt.Errorf("opening the streams of the command: %w", err)
 	}
 	early := len(spec.Signals)
 	proc, err := start(e.child[0], e.child[1], e.child[2])
-	closeAll(e.child[:])
+	closeAll(e.child)
 	if err != nil {
 		ready.close()
-		closeAll(e.own[:])
+		closeAll(e.own)
 		return nil, err
 	}
 	r := &run{spec: spec, proc: proc, early: early, ended: make(chan ending, 1)}
@@ -316,16 +315,15 @@ func open(noInput bool) (ends, error) {
 		e.child[2], e.own[2], err = newPipe("standard error", false)
 	}
 	if err != nil {
-		closeAll(e.child[:])
-		closeAll(e.own[:])
+		closeAll(e.child, e.own)
 	}
 	return e, err
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			f.Close()
+func closeAll(lists ...[3]*os.File) {
+	for _, files := range lists {
+		for _, f := range files {
+			f.Close() // a nil file only returns an error
 		}
 	}
 }

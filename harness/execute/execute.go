@@ -313,8 +313,7 @@ func (w *performance) judge() error {
 	declared := slices.DeleteFunc(slices.Clone(rules.Declared), func(p string) bool {
 		return slices.ContainsFunc(o.Outputs, func(f evidence.File) bool { return f.Path == p })
 	})
-	rules.Declared = declared
-	if w.failed {
+	if rules.Declared = declared; w.failed {
 		rules.Declared = nil // after a failure, a missing output is no separate reason
 	}
 	rules.Exists, rules.Below, rules.Shown = w.p.Before, w.p.box.Below, w.task.Sandbox.Shows

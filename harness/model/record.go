@@ -135,11 +135,8 @@ func (r *Recorder) Recording() ([]byte, error) {
 func stored(m pack.ModelIO, mode string) ([]byte, error) {
 	m.Version, m.Mode = pack.ModelVersion, mode
 	b, err := m.Bytes()
-	if err != nil {
-		return nil, err
-	}
 	if e := tooLarge(int64(len(b))); e != nil {
 		return nil, e
 	}
-	return b, nil
+	return b, err
 }

@@ -93,11 +93,11 @@ func (r *Session) Replay(ctx context.Context, rec ledger.Record) (rp Result, err
 	if err != nil {
 		return found(err)
 	}
+	var m made
 	gate, err := r.thaw(ctx, t, rec)
-	if err != nil {
-		return undecided(t, rec, err)
+	if err == nil {
+		m, err = r.again(ctx, gate, t, rec)
 	}
-	m, err := r.again(ctx, gate, t, rec)
 	if err != nil {
 		return undecided(t, rec, err)
 	}

@@ -74,8 +74,7 @@ func writeTemp(dir *os.Root, random io.Reader, write func(io.Writer) error) (nam
 	if err != nil {
 		return "", err
 	}
-	err = write(f)
-	if err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -146,10 +145,11 @@ func syncFolder(dir *os.Root) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // namesOf returns a function for the name to try at each attempt.
@@ -161,10 +161,7 @@ func (s settings) namesOf(random io.Reader, started time.Time, aborted bool) fun
 			return "safe-run-" + started.Format("20060102-150405") + "-" + x + ".log", err
 		}
 	}
-	status := "FAIL"
-	if aborted {
-		status = "ABORTED"
-	}
+	status := map[bool]string{false: "FAIL", true: "ABORTED"}[aborted]
 	base := started.Format("20060102T150405Z") + "-pid" + strconv.Itoa(os.Getpid()) + "-" + status
 	return func(attempt int) (string, error) {
 		if attempt == 0 {

@@ -210,9 +210,8 @@ func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error)
 	case change.KindFolder:
 		if err = c.to.Mkdir(p, 0o755); err == nil {
 			err = c.to.Chmod(p, 0o755) // whatever the umask is
-		} else if errors.Is(err, os.ErrExist) {
-			err = nil
 		}
+		err = unless(err, os.ErrExist)
 	case change.KindLink:
 		var target string
 		if target, err = tree.ReadLink(dir, name); err == nil {

@@ -109,10 +109,11 @@ func (s Seed) Sow(root *os.Root) (kept bool, err error) {
 		}
 		return true, nil
 	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return fail(err)
+	err = root.MkdirAll(filepath.Dir(name), 0o777)
+	if err == nil {
+		err = durable.Write(root, name, []byte(s.Text), 0o666)
 	}
-	if err := durable.Write(root, name, []byte(s.Text), 0o666); err != nil {
+	if err != nil {
 		return fail(err)
 	}
 	return false, nil

@@ -55,16 +55,14 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	switch {
 	case err != nil:
 		return -1, err
-	case n == len(said):
-		err := syscall.Errno(binary.LittleEndian.Uint32(said[1:]))
-		if said[0] == lastExec {
-			return pid, err
-		}
-		return -1, err
-	case n > 0:
+	case n == 0:
+		return pid, nil
+	case n < len(said):
 		return -1, syscall.EIO
+	case said[0] != lastExec:
+		pid = -1
 	}
-	return pid, nil
+	return pid, syscall.Errno(binary.LittleEndian.Uint32(said[1:]))
 }
 
 // The step that failed, as the last step reports it.
@@ -84,10 +82,7 @@ func last() int {
 	}
 	syscall.CloseOnExec(resultFD)
 	var f final
-	if err := readJSON(lastFD, &f); err != nil {
-		return fail(lastGiveUp, err)
-	}
-	if err := f.Confine.giveUp(); err != nil {
+	if err := inOrder(func() error { return readJSON(lastFD, &f) }, f.Confine.giveUp); err != nil {
 		return fail(lastGiveUp, err)
 	}
 	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))

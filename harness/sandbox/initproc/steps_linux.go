@@ -261,10 +261,10 @@ func hide(path string) error {
 	if err := moveMount(fd, at, ""); err != nil {
 		return err
 	}
-	if err := syscall.Unlink(none); err != nil && err != syscall.ENOENT {
-		return err
+	if err = syscall.Unlink(none); err == syscall.ENOENT {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // none is the path of an empty file until it is mounted over another.
