@@ -353,6 +353,8 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 	return nil
 }
 
+// newRunID returns the time and 64 random bits, in the form of result.RunIDLayout and
+// hexadecimal digits.
 func newRunID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {

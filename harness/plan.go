@@ -197,6 +197,7 @@ func variables(env map[string]string) []string {
 	return list
 }
 
+// cleanPaths returns the clean form of each path (pathname.Clean), in the same order.
 func cleanPaths(paths []string) []string {
 	list := make([]string, len(paths))
 	for i, p := range paths {

@@ -38,6 +38,7 @@ func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*En
 	})
 }
 
+// compileAll is New without the watch. It fails for the first layer that does not compile.
 func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err := checkLayers(layers); err != nil {
 		return nil, err

@@ -73,6 +73,7 @@ func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
 	return x, located(err, e.sources)
 }
 
+// fired finds the rule of an answer. An answer of a module that no layer has is an error.
 func (e *Engine) fired(rule string, r kernel.Result) (Fired, error) {
 	for _, l := range e.layers {
 		if l.pkg == r.Module {

@@ -110,6 +110,7 @@ func parseLayer(l Layer, caps *ast.Capabilities) (parsedLayer, map[string]Rule, 
 	return p, joined, err
 }
 
+// joinModules puts the parsed modules of a layer together, in the order of the layer.
 func joinModules(l Layer, parsed []parsedModule) parsedLayer {
 	p := parsedLayer{mods: make(map[string]*ast.Module, len(parsed))}
 	for i, m := range parsed {

@@ -97,11 +97,13 @@ func (n *narrowing) fail(format string, args ...any) {
 	}
 }
 
+// least returns the smaller of two limits.
 func (n *narrowing) least(name string, own, base int) int {
 	n.from(name, own <= base, true)
 	return min(own, base)
 }
 
+// both returns true if both profiles allow it.
 func (n *narrowing) both(name string, own, base bool) bool {
 	n.from(name, !own || base, true)
 	return base && own
@@ -130,10 +132,12 @@ func (n *narrowing) allowed(name string, own, base kernel.AllowList, meet func(o
 	return kernel.AllowList{Names: joined}
 }
 
+// list is allowed for a list that cannot be "*".
 func (n *narrowing) list(name string, own, base []string) []string {
 	return n.allowed(name, kernel.AllowList{Names: own}, kernel.AllowList{Names: base}, common).Names
 }
 
+// atMost says, for a message, what the base allows of a list.
 func (n *narrowing) atMost(base kernel.AllowList) string {
 	what := "nothing"
 	switch {
@@ -145,6 +149,7 @@ func (n *narrowing) atMost(base kernel.AllowList) string {
 	return strconv.Quote(n.extends) + " allows " + what
 }
 
+// tags returns the risk tags of both profiles, those of the base first.
 func (n *narrowing) tags(own, base []string) []string {
 	own = unique(own)
 	joined := slices.Clone(base)
@@ -157,6 +162,7 @@ func (n *narrowing) tags(own, base []string) []string {
 	return joined
 }
 
+// severities returns for each rule id the stricter severity.
 func (n *narrowing) severities(own, base map[string]kernel.Severity) map[string]kernel.Severity {
 	joined := maps.Clone(base)
 	for id, s := range own {
@@ -168,6 +174,7 @@ func (n *narrowing) severities(own, base map[string]kernel.Severity) map[string]
 	return joined
 }
 
+// isolation returns the stronger isolation.
 func (n *narrowing) isolation(own, base kernel.Isolation) kernel.Isolation {
 	stronger := own.AtLeast(base)
 	n.from("isolation", stronger, true)
@@ -177,6 +184,8 @@ func (n *narrowing) isolation(own, base kernel.Isolation) kernel.Isolation {
 	return base
 }
 
+// metacharacters returns the profile's own value only if it denies, because nothing else is
+// narrower than the base.
 func (n *narrowing) metacharacters(own, base kernel.Metacharacters) kernel.Metacharacters {
 	n.from("shell_metacharacters", own == kernel.MetacharactersDeny, own == base)
 	if own == kernel.MetacharactersDeny {
@@ -190,6 +199,8 @@ func unique(list []string) []string {
 	return common(list, list)
 }
 
+// common returns the names that both lists have, each once, in the order of own. It is never
+// nil.
 func common(own, base []string) []string {
 	kept := []string{}
 	for _, name := range own {

@@ -110,6 +110,8 @@ func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)
 	}
 }
 
+// overMemory returns the error of KindWatchdog for a process that has mapped more memory than
+// Limits.MemoryBytes, and nil otherwise.
 func overMemory(lim Limits, what string) *Error {
 	if n := mappedMemory(); n > lim.MemoryBytes {
 		return &Error{Kind: KindWatchdog, Msg: fmt.Sprintf("%s took more than %d MiB of memory: the process must end", what, lim.MemoryBytes>>20)}

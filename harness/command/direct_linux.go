@@ -193,6 +193,8 @@ func (d *direct) send(sig syscall.Signal) error {
 	return syscall.Kill(d.pid, sig)
 }
 
+// Kill sends SIGKILL to the group and to the command. After Close it does nothing, because the
+// ids may belong to others then.
 func (d *direct) Kill() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,6 +227,7 @@ const (
 	cldExited = 1 // CLD_EXITED
 )
 
+// Wait returns when the command itself has ended. The command stays a zombie until Close.
 func (d *direct) Wait() (Exit, error) {
 	var info siginfo
 	var usage syscall.Rusage

@@ -177,6 +177,7 @@ func encoded(to *string) field {
 	})
 }
 
+// whole reads a whole number from least to most, in any spelling of JSON, as 1e3.
 func whole(to *int, least, most int) field {
 	return func(n node) error {
 		num, ok := n.value.(json.Number)

@@ -86,6 +86,7 @@ func runnerStream(c command.Captured, end *evidence.End) pack.RunnerStream {
 	return pack.RunnerStream{SHA256: evidence.Hash(c.SHA256), KeptBytes: len(c.Bytes), SizeBytes: c.Size, Truncated: c.Truncated}
 }
 
+// runnerID returns the time and 64 random bits, in the form of pack.RunnerIDLayout and base 36.
 func runnerID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
@@ -94,6 +95,7 @@ func runnerID(t time.Time, rand io.Reader) (string, error) {
 	return t.UTC().Format(pack.RunnerIDLayout) + strconv.FormatUint(binary.BigEndian.Uint64(b[:]), 36), nil
 }
 
+// sorted returns a new list without duplicates, ordered by UTF-16 code units. It is never nil.
 func sorted(list []string) []string {
 	out := append([]string{}, list...)
 	slices.SortFunc(out, canon.Compare)

@@ -59,6 +59,8 @@ func at(dir string, err error) error {
 	return fmt.Errorf("folder %q: %s", dir, reason(err))
 }
 
+// writeTemp writes and syncs a file under a new temporary name, and returns that name. An error
+// leaves no file.
 func writeTemp(dir *os.Root, random io.Reader, write func(io.Writer) error) (name string, err error) {
 	var f *os.File
 	for range attempts {
@@ -171,6 +173,7 @@ func (s settings) namesOf(random io.Reader, started time.Time, aborted bool) fun
 	}
 }
 
+// suffix returns eight random hexadecimal digits.
 func suffix(random io.Reader) (string, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

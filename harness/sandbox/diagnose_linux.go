@@ -131,6 +131,8 @@ func startDenied() string {
 	return CauseRoot
 }
 
+// bareNamespace starts a process in a user namespace without a mapping of ids. The process
+// ends at once.
 func bareNamespace() error {
 	p, err := os.StartProcess("/proc/self/exe", []string{initproc.Name}, &os.ProcAttr{
 		Dir: "/", Env: []string{}, Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
@@ -148,6 +150,7 @@ func filtered() bool {
 	return err == nil && mode == unix.SECCOMP_MODE_FILTER
 }
 
+// setting returns the content of a file of /proc without blanks around it, or "".
 func setting(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))

@@ -47,6 +47,7 @@ func (s *Sandbox) Changes() ([]change.Change, error) {
 	return d.list, nil
 }
 
+// full says whether a file system has no more room, or no more inodes.
 func full(fd int) bool {
 	var st unix.Statfs_t
 	return unix.Fstatfs(fd, &st) == nil && (st.Bavail == 0 || st.Ffree == 0)

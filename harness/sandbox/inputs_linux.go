@@ -170,6 +170,7 @@ func (s *Sandbox) originals() iter.Seq[int] {
 	}
 }
 
+// stood is Before for one folder. A file that cannot be read counts as no entry.
 func stood(dir int, p string) (kind change.Kind, sum [32]byte, size int64) {
 	st, err := statBeneath(dir, p)
 	if err != nil {
@@ -200,6 +201,8 @@ func (s *Sandbox) Below(folder string) iter.Seq[string] {
 	}
 }
 
+// below yields the paths beneath a folder, and says whether to go on. A folder that cannot be
+// read has none.
 func below(dir int, folder string, yield func(string) bool) bool {
 	fd, err := tree.Beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

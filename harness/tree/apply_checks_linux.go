@@ -58,6 +58,8 @@ func (a *applier) seen(p string) (s *change.Seen, err error) {
 	return s, err
 }
 
+// sameObject says whether two entries are one file, folder or link. Its times and its size may
+// differ.
 func sameObject(a, b *change.Seen) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && a.Device == b.Device && a.Inode == b.Inode
 }

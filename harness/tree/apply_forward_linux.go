@@ -45,6 +45,8 @@ func (a *applier) forward(r *record, first bool) error {
 	return a.syncFolders(r)
 }
 
+// makeFolder makes a folder under its temporary name and renames it to its place. An entry that
+// is no folder is moved aside first.
 func (a *applier) makeFolder(o *operation, first bool) error {
 	return a.in(o.path(), func(dir int, name string) error {
 		err := a.vacate(dir, o, first)

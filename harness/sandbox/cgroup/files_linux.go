@@ -78,6 +78,7 @@ func readPIDs(folder string) ([]int, error) {
 	return list, nil
 }
 
+// readFields returns the words of a file, and none for a file that cannot be read.
 func readFields(file string) []string {
 	text, _ := os.ReadFile(file)
 	return strings.Fields(string(text))

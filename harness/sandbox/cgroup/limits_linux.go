@@ -111,6 +111,7 @@ func (r Root) swapless() bool {
 	return strings.Count(strings.TrimSpace(string(text)), "\n") == 0
 }
 
+// limitCPU bounds processor time to that of some whole processors.
 func (g *Group) limitCPU(folder string, cpus int) error {
 	if g.unified {
 		return g.root.tree.write(filepath.Join(folder, "cpu.max"), fmt.Sprintf("%d %d", cpus*cgroupPeriod, cgroupPeriod))

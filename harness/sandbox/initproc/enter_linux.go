@@ -386,6 +386,7 @@ func (in *initial) watch(ms int, timed *atomic.Bool) func() {
 	}
 }
 
+// await reaps children until the one with this pid has ended, and returns its status.
 func await(pid int) (syscall.WaitStatus, error) {
 	for {
 		var status syscall.WaitStatus
@@ -458,6 +459,8 @@ func look(a Action) (string, uint8) {
 	return "", flags
 }
 
+// runnable returns 0 for a regular file that somebody may execute, else NotFound or
+// NotRunnable.
 func runnable(path string) uint8 {
 	var st syscall.Stat_t
 	if err := syscall.Stat(path, &st); err == syscall.ENOENT || err == syscall.ENOTDIR {

@@ -80,6 +80,7 @@ func inOrder(steps ...func() error) error {
 
 func cstr(s string) (*byte, error) { return syscall.BytePtrFromString(s) }
 
+// openTree is open_tree(2): it returns a descriptor of the mount at a path, or of its copy.
 func openTree(dir int, path string, flags uintptr) (int, error) {
 	p, err := cstr(path)
 	if err != nil {
@@ -102,6 +103,8 @@ func moveMount(fd, dir int, to string) error {
 	return do(sysMoveMount, uintptr(fd), uintptr(unsafe.Pointer(empty)), uintptr(dir), uintptr(unsafe.Pointer(p)), flags)
 }
 
+// mountSetattr sets attributes of the mount of fd (mount_setattr(2)), and of the mounts beneath
+// it if recursive.
 func mountSetattr(fd int, recursive bool, set uint64) error {
 	empty, _ := cstr("")
 	flags := uintptr(atEmptyPath)
