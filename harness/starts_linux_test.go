@@ -39,7 +39,7 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gate.Profile.TimeoutMS = 2000
+		gate.Profile.TimeoutMS = 500
 		gates[name] = gate
 	}
 	accepted := map[string]int{}
