@@ -248,7 +248,7 @@ func (h *house) file(s source) {
 			return true
 		}
 		switch text := written(lit.Type); {
-		case (text == "RunError" || text == "result.RunError") && pkg != "harness/runerr":
+		case (text == "RunError" && pkg == "kernel/result" || text == "result.RunError") && pkg != "harness/runerr":
 			h.errors++
 		case text == "map[string]any" && pkg != "kernel/canon":
 			h.documents++

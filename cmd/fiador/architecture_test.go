@@ -410,3 +410,59 @@ func TestRunErrorsHaveOneMaker(t *testing.T) {
 		t.Errorf("literals of RunErrors by package: %v", literals)
 	}
 }
+
+// shapeless maps each package that makes a map[string]any to the reason why this is no
+// document with one description.
+var shapeless = map[string]string{
+	"cmd/fiador/cli":      "the details of a RunError differ from error to error",
+	"evidence/pack":       "a prompt has the members that the intent gives it",
+	"evidence/pack/sign":  "meta.json keeps members that others have put there",
+	"harness":             "an intent for the policy has the context that its author gives it; details of a RunError",
+	"harness/fingerprint": "the expectation of a vector has only the members that it tests",
+	"harness/packing":     "files by their names, each of its own type",
+	"harness/reproduce":   "the details of a RunError differ from error to error",
+	"harness/runerr":      "the details of a RunError differ from error to error",
+	"kernel":              "an intent has the context that its author gives it",
+	"kernel/result":       "the details of a RunError differ from error to error",
+	"policy":              "OPA reads the input and the data from maps, and makes terms only of what a rule reads",
+	"policy/devel":        "OPA reads the input and the data from maps",
+}
+
+// TestDocumentsAreStructs: outside kernel/canon no document is written as a map, except
+// for those of shapeless.
+func TestDocumentsAreStructs(t *testing.T) {
+	made := map[string]bool{}
+	for pkg, list := range imports(t) {
+		if pkg == "kernel/canon" || slices.Contains(list, "testing") {
+			continue
+		}
+		for _, f := range parsePackage(t, pkg) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				lit, ok := n.(*ast.CompositeLit)
+				if !ok {
+					return true
+				}
+				m, ok := lit.Type.(*ast.MapType)
+				if !ok {
+					return true
+				}
+				key, _ := m.Key.(*ast.Ident)
+				value, _ := m.Value.(*ast.Ident)
+				if key != nil && value != nil && key.Name == "string" && value.Name == "any" {
+					made[pkg] = true
+				}
+				return true
+			})
+		}
+	}
+	for pkg := range made {
+		if shapeless[pkg] == "" {
+			t.Errorf("%s makes a map[string]any: a document is a struct with a canon.Plan", pkg)
+		}
+	}
+	for pkg := range shapeless {
+		if !made[pkg] {
+			t.Errorf("%s makes no map[string]any: it needs no exception", pkg)
+		}
+	}
+}
