@@ -123,8 +123,8 @@ var spoilt = []struct {
 	{3, func(d *draft) { d.Outputs = append(d.Outputs, d.file(".pdf")) }},
 }
 
-// against is what some of the intents that the default profile allows do against
-// the rules of rules.go.
+// against are additions to intents that the default profile allows. Each addition breaks
+// a rule of rules.go.
 var against = []struct {
 	percent int
 	add     func(*draft)

@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// timing is what one operation takes.
+// timing has the time and the memory that one operation takes.
 type timing struct {
 	what   string
 	each   time.Duration
@@ -145,8 +145,8 @@ func (r *report) whereTimeGoes(s *scene) error {
 	return nil
 }
 
-// steps are the steps of architecture and harness, each with what the steps
-// before it made.
+// steps returns the steps of a decision in their order. Each step works on the values
+// that the steps before it have made.
 func (s *scene) steps(src []byte) ([]step, error) {
 	doc, err := canon.Parse(src, canon.MaxIntentBytes)
 	if err != nil {
@@ -284,8 +284,8 @@ func (r *report) manyRules(s *scene) error {
 	return nil
 }
 
-// synthetic is a user layer of n rules, each with a record and each about
-// another command, none of which the intent runs.
+// synthetic returns a user layer of n rules. Each rule has a record, and denies a command
+// that the intent does not run.
 func synthetic(n int) policy.Layer {
 	var b strings.Builder
 	b.WriteString("package gate.user.bench\n\nimport future.keywords.not\n")

@@ -34,7 +34,7 @@ const insideWord = "inside"
 // execProfile is the profile of all commands that are executed.
 const execProfile = "dev"
 
-// job is what such a process does.
+// job says what a process does that executes in itself.
 type job struct {
 	Kind   string
 	Dir    string   // the user's folder
@@ -160,7 +160,7 @@ func (x *executor) ways(names []string) []way {
 	return slices.DeleteFunc(all, func(w way) bool { return !slices.Contains(names, w.name) })
 }
 
-// clauses are what a full and a confined sandbox promise to this user.
+// clauses returns the clauses that a full and a confined sandbox give this user.
 func (x *executor) clauses() (list [2][]evidence.Clause, err error) {
 	for i, isolation := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
 		if list[i], err = x.perform(harness.Exec{Write: sandbox.Staged, Isolation: isolation}); err != nil {
@@ -346,7 +346,7 @@ func (x *executor) changeTree(folder, text string, isolation sandbox.Isolation) 
 	return times, err
 }
 
-// holdings are what a process has of the machine.
+// holdings counts the things of the machine that a process holds.
 type holdings struct {
 	Descriptors int
 	Goroutines  int

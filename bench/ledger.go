@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// ledgerSizes are what the ledger is timed at.
+// ledgerSizes are the sizes at which the ledger is timed.
 type ledgerSizes struct {
 	appended []int // entries of the ledgers that are appended to
 	read     []int // entries of those that are read; each is also appended to
@@ -50,7 +50,7 @@ const (
 
 func appendWay(size int) string { return fmt.Sprintf("append to %d entries", size) }
 
-// recorded is what was measured of the ledger.
+// recorded has the measurements of the ledger.
 type recorded struct {
 	sizes   ledgerSizes
 	tessera string // version
@@ -180,8 +180,8 @@ func (m *recorded) reading(ctx context.Context, t tools, _ ledgerTools, s *scene
 
 const sealsCommand = "verify --all-seals"
 
-// sealsOf is how long it would take to check all seals of a ledger, by what it took for
-// the one before, or nothing.
+// sealsOf estimates the time to check all seals of a ledger, from the time that the ledger
+// before it took. It returns 0 if there was no ledger before.
 func (m *recorded) sealsOf(size int) time.Duration {
 	if len(m.reads) == 0 {
 		return 0

@@ -224,7 +224,7 @@ func mixed(n uint64) uint64 {
 	return n ^ n>>31
 }
 
-// bytesBelow is what the files of a ledger have, without its evidence.
+// bytesBelow returns the bytes of all files of a ledger, except for its evidence.
 func bytesBelow(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {

@@ -85,7 +85,8 @@ func (m *recorded) writeGoals(b *bytes.Buffer) {
 	}
 }
 
-// beyond is what a series took more than another, round by round.
+// beyond returns by how much each round of a series took longer than the same round of
+// another series.
 func (s series) beyond(other series) []time.Duration {
 	out := make([]time.Duration, len(s.samples))
 	for i := range out {

@@ -15,7 +15,7 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// sizes are what a folder of intents is timed at.
+// sizes are the sizes at which a folder of intents is timed.
 type sizes struct {
 	intents int   // in the whole folder
 	rules   []int // of a policy, from none to all
@@ -38,7 +38,7 @@ func parts() []int { return []int{few, 5, 10, shards} }
 func (z sizes) in(shard int) int { return z.intents * shard / shards }
 func (z sizes) allRules() int    { return z.rules[len(z.rules)-1] }
 
-// folder is what was measured of a folder of intents.
+// folder has the measurements of a folder of intents.
 type folder struct {
 	sizes
 	intentBytes, inputBytes int
@@ -187,8 +187,8 @@ func (m *folder) inRules(ctx context.Context, t tools, s *scene) error {
 // the intent's file.
 type denials map[string][]string
 
-// agree makes sure that both tools refuse the same intents of a part of the folder
-// by the same rules, for everything that is timed, and counts the outcomes.
+// agree fails unless both tools refuse the same intents by the same rules. It asks them
+// about a part of the folder, for each policy that is timed, and counts the outcomes.
 func (m *folder) agree(ctx context.Context, t tools, s *scene) error {
 	intents, inputs, rules := below("intents", few), below("inputs", few), m.allRules()
 	plain, counts, err := s.fiadorDenials(ctx, fiadorCheck(t, profileName, "json", intents...))

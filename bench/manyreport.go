@@ -24,7 +24,8 @@ func (m *folder) goals(b *bytes.Buffer) {
 	}
 }
 
-// write writes the part; single is what one process takes for one intent.
+// write writes this part of the report. single is the time of a process that decides one
+// intent.
 func (m *folder) write(b *bytes.Buffer, single time.Duration) {
 	fmt.Fprintf(b, `
 ## A folder of intents
@@ -160,7 +161,7 @@ no point is more than %.0f %% off the line through the CPU times.
 `, units[len(units)-1], growth(units, beyond(walls)), units[0], growth(units, beyond(cpus)), 100*offLine(m.rules, cpus))
 }
 
-// beyond is what times take more than the first of them, without that.
+// beyond returns by how much each time but the first is longer than the first.
 func beyond(times []time.Duration) []time.Duration {
 	out := make([]time.Duration, len(times)-1)
 	for i := range out {
@@ -221,5 +222,5 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 
 func each(total time.Duration, units int) string { return micro(total / time.Duration(units)) }
 
-// seconds is for what takes long.
+// seconds writes a long duration.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

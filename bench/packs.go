@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// packSizes are what packs are verified at.
+// packSizes are the sizes at which packs are verified.
 type packSizes struct {
 	packs      int   // in a folder
 	distinct   int   // of them; the others are copies
@@ -39,7 +39,7 @@ const (
 	againWay   = "fiador reproduce"
 )
 
-// packed is what was measured of packs.
+// packed has the measurements of packs.
 type packed struct {
 	sizes  packSizes
 	on     string // file system
@@ -49,7 +49,7 @@ type packed struct {
 	repeat []series
 }
 
-// manyPacks is what was measured of a folder of packs.
+// manyPacks has the measurements of a folder of packs.
 type manyPacks struct {
 	what  string
 	files int
@@ -57,7 +57,7 @@ type manyPacks struct {
 	runs  []series
 }
 
-// largePack is what was measured of one pack with a large patch.
+// largePack has the measurements of one pack with a large patch.
 type largePack struct {
 	content int // bytes of each file
 	bytes   int64

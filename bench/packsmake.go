@@ -69,8 +69,8 @@ func pageIntent(n int) []byte {
 	return in.bytes()
 }
 
-// manyFilesIntent is an intent that changes so many files, each of about as many bytes:
-// one that it writes itself, and the others by what that one does.
+// manyFilesIntent returns an intent that writes a script and runs it. Together they change
+// so many files, each of about size bytes.
 func manyFilesIntent(files, size int) []byte {
 	in := small()
 	in.Inputs, in.Outputs = nil, nil
@@ -82,8 +82,8 @@ func manyFilesIntent(files, size int) []byte {
 	return in.bytes()
 }
 
-// source is n bytes of text as programs have it: lines of different lengths, some of
-// which are indented or have quotes.
+// source returns n bytes of text like that of a program: lines of different lengths, some
+// with indentation or quotes.
 func source(n int) string {
 	const lines = "func release(name string) error {\n" +
 		"\tif name == \"\" {\n\t\treturn errors.New(\"the release has no name\")\n\t}\n" +

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// sample is what one process took.
+// sample has the time and the memory that one process took.
 type sample struct {
 	Wall   time.Duration `json:"wall_ns"`
 	CPU    time.Duration `json:"cpu_ns"`    // user and system

@@ -43,7 +43,8 @@ type report struct {
 	slow      slowest
 }
 
-// machine is what results depend on. It says nothing about which machine it is.
+// machine describes the properties of the machine that results depend on, and does not
+// name the machine.
 type machine struct{ cpu, kernel, memory string }
 
 func thisMachine() machine {

@@ -47,9 +47,9 @@ type userRule struct {
 	body      []string // Rego expressions
 }
 
-// nthRule is the n-th rule of a policy. Of twenty rules eight are about a command
-// and its argument, six about where a file is written, four about words in the
-// goal and two about what is written.
+// nthRule returns the n-th rule of a policy. Of twenty rules, eight look at a command and
+// its argument, six at the path of a written file, four at words of the goal, and two at
+// the content of a written file.
 func nthRule(n int) userRule {
 	round, k := n/20, n%20
 	switch {

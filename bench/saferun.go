@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// loggedSizes are what safe-run is timed at.
+// loggedSizes are the sizes at which safe-run is timed.
 type loggedSizes struct {
 	starts int // rounds of a command that does nothing
 	copies int // rounds of output
@@ -56,7 +56,7 @@ const failing = `cat "$1"; exit 3`
 
 const failingExit = 3
 
-// logged is what was measured of safe-run.
+// logged has the measurements of safe-run.
 type logged struct {
 	sizes  loggedSizes
 	on     string // file system that output is kept on
@@ -293,8 +293,8 @@ func size(n int) string {
 	return fmt.Sprintf("%d MB", n/1e6)
 }
 
-// pipeline are commands, each of which reads what the one before it writes. The first
-// reads nothing, and the last one writes to /dev/null.
+// pipeline is a row of commands. Each command reads the output of the command before it.
+// The first one reads nothing, and the last one writes to /dev/null.
 type pipeline struct {
 	name   string
 	stages [][]string
@@ -316,7 +316,7 @@ func (s *stage) pipelines(ctx context.Context, list []pipeline, warmUp, rounds i
 	})
 }
 
-// copyFile is what tee writes.
+// copyFile names the file that tee writes.
 func (s *stage) copyFile() string { return filepath.Join(s.dir, "copy") }
 
 // cleared removes what safe-run and tee have left, and returns the size of the only log

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 )
 
-// confinedSizes are what the sandbox is timed at.
+// confinedSizes are the sizes at which the sandbox is timed.
 type confinedSizes struct {
 	rounds    int // of a loop in one process
 	processes int // rounds of whole processes
@@ -51,14 +51,14 @@ const (
 	nothingWay   = "empty Go program"
 )
 
-// confined is what was measured of the sandbox.
+// confined has the measurements of the sandbox.
 type confined struct {
 	sizes confinedSizes
 	bwrap string // version
 	users []confinedUser
 }
 
-// confinedUser is what was measured as one user.
+// confinedUser has the measurements of one user.
 type confinedUser struct {
 	name      string
 	clauses   [2][]evidence.Clause // of a full sandbox, and of a confined one
@@ -278,9 +278,9 @@ func (u user) wholeProcesses(ctx context.Context, rounds int) ([]series, error) 
 const trueProgram = "/bin/true"
 
 // wrapped is bubblewrap with all the isolation that it offers by flags: namespaces, a
-// view of the system's programs, and the folder work to write into. It has no
-// counterpart to the staging of writes, the limits, Landlock and the filter of system
-// calls, for which it takes a program that somebody else has made.
+// view of the system's programs, and the folder work to write into. Bubblewrap does not
+// stage writes, sets no limits and uses no Landlock. It takes a filter of system calls
+// only as a program that somebody else has made.
 func wrapped(work string) []string {
 	args := []string{
 		"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",

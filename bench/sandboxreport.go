@@ -216,7 +216,7 @@ the beginning and at the end.
 	}
 }
 
-// list is what a run must not leave behind.
+// list returns the counts, all of which must be the same after a run as before it.
 func (h holdings) list() []int {
 	return []int{h.Descriptors, h.Goroutines, h.Children, h.Mounts, h.Cgroups, h.Folders}
 }

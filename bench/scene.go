@@ -113,7 +113,7 @@ func (s *scene) addIntent(name string, src []byte) error {
 	return s.write(name+".input.json", input)
 }
 
-// question is what the harness asks the policy about an intent.
+// question returns the input that the harness gives the policy about an intent.
 func (s *scene) question(src []byte) (policy.Input, error) {
 	doc, err := canon.Parse(src, canon.MaxIntentBytes)
 	if err != nil {

@@ -35,7 +35,8 @@ func worstIntents() []worst {
 	return list
 }
 
-// worstCommands fill argvs with what a reader of commands looks at longest.
+// worstCommands returns intents with the arguments that take the reader of commands
+// longest.
 func worstCommands() []worst {
 	argvs := func(name string, words ...string) worst { return worst{name, manyArgv(words)} }
 	return []worst{
@@ -237,8 +238,8 @@ func intentOf(doc map[string]any) []byte {
 	return b.Bytes()
 }
 
-// slowest is what the worst intents take: each as often as long as a small intent
-// under the profile that takes longest with it.
+// slowest has the times of the worst intents. Each time is a multiple of the time of a
+// small intent, under the profile that takes longest.
 type slowest struct {
 	small time.Duration
 	rows  []slowRow
