@@ -5,36 +5,15 @@ package harness_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"testing"
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 )
-
-// listening returns the port of a server of the host that accepts connections.
-func listening(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
 
 // TestNetworkOfACommand: a command reaches the host's network under a profile that allows
 // it, and not under another profile. A request also has to ask for the network.
@@ -43,7 +22,7 @@ func TestNetworkOfACommand(t *testing.T) {
 	if err != nil {
 		t.Skip("bash, which can connect, is not installed here")
 	}
-	connect := "exec 3<>/dev/tcp/127.0.0.1/" + listening(t) + " && echo connected"
+	connect := fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo connected", rehearsal.Serve(t).Port)
 	const asks = "\nsandbox: {network: {enabled: %t}}"
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {

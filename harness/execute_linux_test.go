@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -439,22 +437,7 @@ func TestProgramThatMisbehaves(t *testing.T) {
 	x := node(t)
 	dir := t.TempDir()
 	treetest.Put(t, filepath.Join(dir, "secret"), "the secret of the house\n")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var calls atomic.Int32
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			calls.Add(1)
-			c.Close()
-		}
-	}()
+	server := rehearsal.Serve(t)
 	socket := func(host string, port int) string {
 		return fmt.Sprintf(`const s = require("net").connect(%d, %q, () => { console.log("connected"); process.exit(0) });
 s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() => process.exit(12), 3000)`, port, host)
@@ -467,7 +450,7 @@ s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() =
 		{"reads the password hashes", `console.log(require("fs").readFileSync("/etc/shadow", "utf8"))`, []string{"EXIT 1"}, "E(NOENT|ACCES)"},
 		{"reads a file of the host", fmt.Sprintf(`console.log(require("fs").readFileSync(%q, "utf8"))`, filepath.Join(dir, "secret")), []string{"EXIT 1"}, "ENOENT"},
 		{"reads the memory of others", `console.log(require("fs").readFileSync("/proc/1/environ", "utf8"))`, []string{"EXIT 1"}, "E(NOENT|ACCES|PERM)"},
-		{"calls the host", socket("127.0.0.1", listener.Addr().(*net.TCPAddr).Port), []string{"EXIT 11"}, "ECONNREFUSED"},
+		{"calls the host", socket("127.0.0.1", server.Port), []string{"EXIT 11"}, "ECONNREFUSED"},
 		{"calls the world", socket("198.51.100.1", 80), []string{"EXIT 11"}, "E(NETUNREACH|PERM|ACCES)"},
 		{"asks for a name", `require("dns").lookup("example.com", e => { console.error(e && e.code); process.exit(e ? 11 : 0) })`, []string{"EXIT 11"}, "E(AI_AGAIN|NOTFOUND)|EAI"},
 		{"fills the disk", `const fs = require("fs"); const b = Buffer.alloc(1 << 20); const f = fs.openSync("out/big", "w"); for (;;) fs.writeSync(f, b)`, []string{"EXIT 1", "OUTPUT_LIMIT"}, "ENOSPC|EFBIG"},
@@ -494,7 +477,7 @@ s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() =
 			}
 		})
 	}
-	if n := calls.Load(); n > 0 {
+	if n := server.Calls.Load(); n > 0 {
 		t.Errorf("%d connections reached the host", n)
 	}
 }

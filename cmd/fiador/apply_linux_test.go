@@ -73,7 +73,7 @@ func TestApplyOnATerminal(t *testing.T) {
 	put(t, filepath.Join(tree, "out"), "h", "::set-env name=x::y\nold\x1b[31m\n")
 	args := []string{"apply", hostile, "--to", tree, "--dry-run", "--overwrite"}
 	show := func(env ...string) string {
-		master, slave := pty(t)
+		slave, master := rehearsal.Terminal(t)
 		cmd, _, _ := s.command(t, args...)
 		cmd.Env = append(cmd.Env, env...)
 		cmd.Stdout = slave

@@ -50,7 +50,7 @@ func TestCheckProgress(t *testing.T) {
 		cmd.Env = append(os.Environ(), "NO_COLOR=1")
 		var screen string
 		if terminal {
-			master, slave := pty(t)
+			slave, master := rehearsal.Terminal(t)
 			cmd.Stderr = slave
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/contract"
 )
 
@@ -26,7 +27,7 @@ func TestHintOfAnEnd(t *testing.T) {
 	}{{[]string{"--", "no-such-command"}, `{"code":"RUN_E006",`}, {[]string{"--request", request}, ""}} {
 		args := tc.args
 		cmd, _, _ := b.command(t, append([]string{"exec", "--policy", "dev"}, args...)...)
-		master, slave := pty(t)
+		slave, master := rehearsal.Terminal(t)
 		cmd.Stderr = slave
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -391,7 +390,7 @@ func TestExecStreams(t *testing.T) {
 // unchanged, and the reason for its end is in words.
 func TestExecOnATerminal(t *testing.T) {
 	b := newBench(t)
-	master, slave := pty(t)
+	slave, master := rehearsal.Terminal(t)
 	cmd, _, _ := b.command(t, sh("tty; test -t 0 || test -t 1 || test -t 2 || echo none; read line; echo \"read $?\"")...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -436,7 +435,7 @@ func TestExecOnATerminal(t *testing.T) {
 // command.
 func TestInterruptOnATerminal(t *testing.T) {
 	b := newBench(t)
-	master, slave := pty(t)
+	slave, master := rehearsal.Terminal(t)
 	time0 := seconds()
 	cmd, _, _ := b.command(t, sh("sleep "+time0)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
@@ -730,30 +729,15 @@ func TestExecOverTheNetwork(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("python3 is not installed here")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var calls atomic.Int32
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			calls.Add(1)
-			c.Close()
-		}
-	}()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	server := rehearsal.Serve(t)
+	connect := fmt.Sprintf("import socket; socket.create_connection(('127.0.0.1', %d), 2); print('connected')", server.Port)
 	for _, isolation := range []string{"full", "confined"} {
-		stdout, stderr, code := b.run(t, "exec", "--policy", "dev", "--isolation", isolation, "--", "/usr/bin/python3", "-c", "import socket; socket.create_connection(('127.0.0.1', "+port+"), 2); print('connected')")
+		stdout, stderr, code := b.run(t, "exec", "--policy", "dev", "--isolation", isolation, "--", "/usr/bin/python3", "-c", connect)
 		if code != 1 || stdout != "" {
 			t.Errorf("%s: exit status %d, stdout %q, stderr %q", isolation, code, stdout, stderr)
 		}
 	}
-	if n := calls.Load(); n > 0 {
+	if n := server.Calls.Load(); n > 0 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -361,35 +360,11 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// pty returns both ends of a new pseudo-terminal.
-func pty(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminal here: %v", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	var unlock, number int32
-	for _, call := range []struct {
-		request uintptr
-		arg     *int32
-	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), call.request, uintptr(unsafe.Pointer(call.arg))); errno != 0 {
-			t.Fatal(errno)
-		}
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return master, slave
-}
-
 // onTerminal runs the program with stderr on a terminal and returns the text that a person
 // sees there.
 func onTerminal(t *testing.T, env []string, args ...string) (stdout, screen string, code int) {
 	t.Helper()
-	master, slave := pty(t)
+	slave, master := rehearsal.Terminal(t)
 	cmd := command(t, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, slave

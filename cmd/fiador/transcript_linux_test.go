@@ -117,7 +117,7 @@ func peakOf(t *testing.T, cmd *exec.Cmd, want int) (peak int64) {
 // a person sees there.
 func onScreen(t *testing.T, env []string, args ...string) (seen string, code int) {
 	t.Helper()
-	master, slave := pty(t)
+	slave, master := rehearsal.Terminal(t)
 	cmd := command(t, args...)
 	cmd.Stdout, cmd.Stderr = slave, slave
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)

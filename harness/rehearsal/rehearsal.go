@@ -1,5 +1,5 @@
-// Package rehearsal owns how the tests are run: in their short or in their full form, and
-// with or without the race detector. Tests alone import it.
+// Package rehearsal owns how the tests are run: in their short or in their full form, with
+// or without the race detector, at a terminal, and beside a server. Tests alone import it.
 package rehearsal
 
 import (

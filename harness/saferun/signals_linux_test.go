@@ -54,7 +54,7 @@ func TestInterruptedEarly(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		in, err := os.Open(os.DevNull)
 		if terminal {
-			in, _ = openTerminal(t)
+			in, _ = rehearsal.Terminal(t)
 		} else if err != nil {
 			t.Fatal(err)
 		}

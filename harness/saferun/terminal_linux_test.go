@@ -3,47 +3,19 @@ package saferun_test
 import (
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/fiador/fiador/harness/rehearsal"
 )
-
-// openTerminal opens a pseudo terminal: the side of the program, and the far side, where
-// somebody types. Both are closed at the end of the test.
-func openTerminal(t *testing.T) (in, far *os.File) {
-	t.Helper()
-	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminal: %v", err)
-	}
-	t.Cleanup(func() { far.Close() })
-	var number, unlock int32
-	for _, call := range []struct {
-		request uintptr
-		arg     *int32
-	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, far.Fd(), call.request, uintptr(unsafe.Pointer(call.arg))); errno != 0 {
-			t.Skipf("no pseudo terminal: %v", errno)
-		}
-	}
-	in, err = os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminal: %v", err)
-	}
-	t.Cleanup(func() { in.Close() })
-	return in, far
-}
 
 // atTerminal starts safe-run in the foreground of a terminal of its own, which is its
 // standard input.
 func atTerminal(t *testing.T, o options, args ...string) (p *tool, far *os.File) {
 	t.Helper()
-	o.stdin, far = openTerminal(t)
+	o.stdin, far = rehearsal.Terminal(t)
 	o.attr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	return start(t, o, args...), far
 }
@@ -165,7 +137,7 @@ func TestTerminalSignals(t *testing.T) {
 func TestTerminalOfOthers(t *testing.T) {
 	for name, sig := range interrupting {
 		var o options
-		o.stdin, _ = openTerminal(t)
+		o.stdin, _ = rehearsal.Terminal(t)
 		p := start(t, o, sh(dies)...)
 		p.await("ready")
 		p.signal(sig)
@@ -179,7 +151,7 @@ func TestTerminalOfOthers(t *testing.T) {
 // come from elsewhere.
 func TestTerminalBackground(t *testing.T) {
 	for name, sig := range interrupting {
-		in, _ := openTerminal(t)
+		in, _ := rehearsal.Terminal(t)
 		o := options{stdin: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}}
 		argv := as(t, "in the background", sh("echo ready >&2; exec sleep 1000")...)
 		p := prepared(t, o, argv).start()
@@ -198,7 +170,7 @@ func TestTerminalBackground(t *testing.T) {
 // TestTerminalNotInput: with another standard input the command has a process group of its
 // own. The keyboard does not reach that group, so safe-run forwards its signals.
 func TestTerminalNotInput(t *testing.T) {
-	in, far := openTerminal(t)
+	in, far := rehearsal.Terminal(t)
 	o := options{stdout: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}}
 	p := start(t, o, sh("trap 'n=x$n; echo $n. >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done")...)
 	p.awaitIn(&p.stderr, "ready")

@@ -63,7 +63,7 @@ func Valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 }
 
 // Encode returns v as JSON on one line in plain ASCII.
-func Encode(t *testing.T, v any) string {
+func Encode(t testing.TB, v any) string {
 	t.Helper()
 	var raw bytes.Buffer
 	enc := json.NewEncoder(&raw)

@@ -12,10 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -24,6 +22,7 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 var (
@@ -361,12 +360,12 @@ func (d *draft) archive(t *testing.T) []byte {
 func (f *packVectors) text(t testing.TB) []byte {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", onOneLine(t, f.About))
+	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", specstest.Encode(t, f.About))
 	for i, v := range f.Vectors {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, "\n  {\"name\": %s,\n   \"why\": %s,\n   \"base\": %s", onOneLine(t, v.Name), onOneLine(t, v.Why), onOneLine(t, v.Base))
+		fmt.Fprintf(&b, "\n  {\"name\": %s,\n   \"why\": %s,\n   \"base\": %s", specstest.Encode(t, v.Name), specstest.Encode(t, v.Why), specstest.Encode(t, v.Base))
 		if len(v.Changes) > 0 {
 			b.WriteString(",\n   \"changes\": ")
 			writeList(t, &b, v.Changes)
@@ -391,31 +390,9 @@ func writeList[T any](t testing.TB, b *strings.Builder, list []T) {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		b.WriteString("\n    " + onOneLine(t, &list[i]))
+		b.WriteString("\n    " + specstest.Encode(t, &list[i]))
 	}
 	b.WriteString("]")
-}
-
-// onOneLine returns v as JSON on one line in plain ASCII.
-func onOneLine(t testing.TB, v any) string {
-	t.Helper()
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	for _, r := range strings.TrimSuffix(raw.String(), "\n") {
-		if r < 0x7f {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			b.WriteString(`\u` + strconv.FormatUint(0x10000|uint64(unit), 16)[1:])
-		}
-	}
-	return b.String()
 }
 
 // TestEveryRuleHasARecord: each rule has one record. Each rule of the structural level

@@ -1,0 +1,36 @@
+package rehearsal
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+)
+
+// Server is a server of the machine that no sandbox may reach. It closes each connection
+// at once.
+type Server struct {
+	Port  int // of 127.0.0.1
+	Calls atomic.Int32
+}
+
+// Serve starts a server, which ends with the test.
+func Serve(t testing.TB) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	s := &Server{Port: l.Addr().(*net.TCPAddr).Port}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.Calls.Add(1)
+			c.Close()
+		}
+	}()
+	return s
+}
