@@ -62,6 +62,7 @@ func (s Sources) read(set *specs.Set, limits policy.Limits) (Open, error) {
 		return Open{}, err
 	}
 	builtin.Embedded = true
+	builtin.Stored, _ = fs.ReadFile(s.Builtin, "builtin/"+policy.StoredFile) // without it, the modules are compiled
 	o := Open{Layers: []policy.Layer{builtin}}
 	if o.Resolved, err = s.resolve(set); err != nil {
 		return Open{}, err

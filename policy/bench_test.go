@@ -172,3 +172,22 @@ deny contains {"id": "RULE_%d", "path": e.pointer, "msg": sprintf("%%q is not al
 	}
 	return user(s.String())
 }
+
+// BenchmarkOpenBuiltin opens the built-in layer from its stored form and from its
+// sources.
+func BenchmarkOpenBuiltin(b *testing.B) {
+	for _, stored := range []bool{true, false} {
+		b.Run(fmt.Sprintf("stored=%v", stored), func(b *testing.B) {
+			l := storedLayer(b)
+			if !stored {
+				l.Stored = nil
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := New(context.Background(), testProfile(), []Layer{l}, patient()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -28,6 +28,36 @@ func checkStages() []ast.StageID {
 	}
 }
 
+// compileEmbedded makes an embedded layer from its stored form, or compiles its sources.
+func compileEmbedded(l Layer, caps *ast.Capabilities) (*compiledLayer, error) {
+	if c := openLayer(l, caps); c != nil {
+		return c, nil
+	}
+	c := newEmbeddedLayer(l, caps)
+	p, err := parseEmbedded(l, caps)
+	if err == nil {
+		err = c.addHeads(p.heads, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.compiler.WithSkipStages(checkStages()...)
+	return c, c.compile(p.mods)
+}
+
+// newEmbeddedLayer returns an embedded layer without its rules. caps are those of its
+// sources.
+func newEmbeddedLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
+	c := newCompiledLayer(l.Package, caps)
+	c.embedded = true
+	c.records = sync.OnceValues(func() (map[string]Rule, error) {
+		// Reading records makes every check of a module that parseEmbedded leaves out.
+		_, records, err := parseLayer(l, caps)
+		return records, err
+	})
+	return c
+}
+
 // parseEmbedded parses the modules of an embedded layer. It reads the rules alone: no
 // METADATA, and without the checks of other layers.
 func parseEmbedded(l Layer, caps *ast.Capabilities) (parsedLayer, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -38,35 +37,22 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 	if err := checkSizes(l, lim); err != nil {
 		return nil, err
 	}
-	c := newCompiledLayer(l.Package, caps)
-	c.embedded = l.Embedded
-	var p parsedLayer
-	var err error
 	if l.Embedded {
-		p, err = parseEmbedded(l, caps)
-		c.records = sync.OnceValues(func() (map[string]Rule, error) {
-			// Reading records makes every check of a module that parseEmbedded leaves out.
-			_, records, err := parseLayer(l, caps)
-			return records, err
-		})
-		c.compiler.WithSkipStages(checkStages()...)
-	} else {
-		var records map[string]Rule
-		p, records, err = parseLayer(l, caps)
-		c.records = func() (map[string]Rule, error) { return records, nil }
-		c.compiler.WithSchemas(inputSchema())
+		return compileEmbedded(l, caps)
 	}
+	p, records, err := parseLayer(l, caps)
 	if err != nil {
 		return nil, err
 	}
+	c := newCompiledLayer(l.Package, caps)
+	c.records = func() (map[string]Rule, error) { return records, nil }
+	c.compiler.WithSchemas(inputSchema())
 	if err := c.addHeads(p.heads, l); err != nil {
 		return nil, err
 	}
-	if !l.Embedded {
-		c.wrapped = totalHeads(p.mods)
-	}
-	if err := c.compile(p.mods); err != nil || l.Embedded {
-		return c, err
+	c.wrapped = totalHeads(p.mods)
+	if err := c.compile(p.mods); err != nil {
+		return nil, err
 	}
 	if err := checkOwnReferences(c.compiler.Modules); err != nil {
 		return nil, err
@@ -189,6 +175,11 @@ func (c *compiledLayer) compile(mods map[string]*ast.Module) error {
 	if err := c.Program.compile(mods); err != nil {
 		return err
 	}
+	return c.askRules()
+}
+
+// askRules compiles the query of the layer's rules.
+func (c *compiledLayer) askRules() error {
 	pkg, err := ast.PtrRef(ast.DefaultRootDocument, strings.ReplaceAll(c.pkg, ".", "/"))
 	if err == nil {
 		c.asked, err = c.ask(pkg, c.rules...)

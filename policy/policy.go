@@ -1,5 +1,5 @@
 // Package policy turns a profile and layers of Rego into a [kernel.Verdict].
-// It and policy/devel alone import OPA.
+// It, policy/devel and policy/stored alone import OPA.
 //
 // # Terms
 //
@@ -88,10 +88,14 @@ func (m Module) Errorf(line int, format string, args ...any) *Error {
 // built-in policy, and proves that no rule of it uses "with". New leaves out the checks
 // that change nothing, and reads records only when a verdict or [Engine.Rules] needs
 // them. Embedded must not be set for sources from any other place.
+//
+// Stored is the stored form of an embedded layer (Store), or nil. A form that does not
+// belong to these modules, to this version of OPA and to the capabilities is not used.
 type Layer struct {
 	Package  string
 	Modules  []Module
 	Embedded bool
+	Stored   []byte
 }
 
 // Limits bound the time, the memory and the sizes of a policy. A zero member means the

@@ -9,7 +9,12 @@
 // id. The record has title (the refuse_reason of a denial), description (why a question
 // is asked), custom.id and custom.fix. It has custom.priority if a question does not
 // have the usual priority.
+//
+// builtin/policy.stored has the compiled modules (policy.Store). It is made again after
+// every change of a module, of the capabilities or of OPA; a test says when.
 package profiles
+
+//go:generate go test ../policy -count=1 -run ^TestStoredForm$ -update-stored
 
 import (
 	"embed"
@@ -24,6 +29,7 @@ import (
 //go:embed builtin/interpreters.rego
 //go:embed builtin/paths.rego
 //go:embed builtin/permits.rego
+//go:embed builtin/policy.stored
 //go:embed builtin/risk.rego
 //go:embed builtin/structure.rego
 var files embed.FS

@@ -208,7 +208,7 @@ var levels = []string{
 	"kernel/reason kernel/argv",
 	"kernel",
 	"kernel/result",
-	"specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
+	"specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen policy/stored",
 	"policy evidence/transcript/transcripttest specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/resultfile evidence/testimony harness/sandbox cmd/safe-run policy/devel",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
@@ -255,7 +255,7 @@ func TestSingleImporters(t *testing.T) {
 		"github.com/gowebpki/jcs":                      "kernel/canon",
 		"reflect":                                      "kernel/canon",
 		"github.com/go-json-experiment/json":           "kernel/canon",
-		"github.com/open-policy-agent/opa":             "policy policy/devel",
+		"github.com/open-policy-agent/opa":             "policy policy/devel policy/stored",
 		"github.com/xeipuuv/gojsonschema":              "specs",
 		"go.yaml.in/yaml/v3":                           "harness/request",
 		"golang.org/x/term":                            "cmd/fiador cmd/fiador/ledgercmd cmd/fiador/runcmd",
@@ -300,7 +300,7 @@ func TestCommandsAreBelowTheProgram(t *testing.T) {
 // are linked.
 func TestEngineHasNoServer(t *testing.T) {
 	got := imports(t)
-	for _, p := range slices.Concat(got["policy"], got["policy/devel"]) {
+	for _, p := range slices.Concat(got["policy"], got["policy/devel"], got["policy/stored"]) {
 		for _, bad := range []string{"/sdk", "/server", "/plugins", "/runtime", "/download", "/rego"} {
 			if strings.HasPrefix(p, "github.com/open-policy-agent/opa") && strings.HasSuffix(p, bad) {
 				t.Errorf("policy imports %s", p)
