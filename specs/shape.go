@@ -35,9 +35,11 @@ type shape struct {
 	branches []branch
 	// either is a list of members. One of them must exist.
 	either []string
-	// clash maps a member to the member that must not stand beside it.
-	clash map[string]string
+	clash  []clash
 }
+
+// clash names a member that must not stand beside another.
+type clash struct{ name, beside string }
 
 // member is a member of an object that the schema names.
 type member struct {
@@ -303,20 +305,26 @@ func alternatives(v any) []string {
 }
 
 // clashes reads dependencies that forbid a member next to another.
-func clashes(v any) map[string]string {
+func clashes(v any) (list []clash) {
 	deps, _ := v.(map[string]any)
-	if len(deps) == 0 {
-		return nil
-	}
-	out := map[string]string{}
-	for present, sub := range deps {
-		sub, _ := sub.(map[string]any)
+	for _, present := range canon.Names(deps) {
+		sub, _ := deps[present].(map[string]any)
 		props, _ := sub["properties"].(map[string]any)
-		for name, allowed := range props {
-			if allowed == false {
-				out[name] = present
+		for _, name := range canon.Names(props) {
+			if props[name] == false {
+				list = append(list, clash{name, present})
 			}
 		}
 	}
-	return out
+	return list
+}
+
+// beside returns the member beside which a member must not stand, or "".
+func (s *shape) beside(name string) string {
+	for _, c := range s.clash {
+		if c.name == name {
+			return c.beside
+		}
+	}
+	return ""
 }

@@ -70,20 +70,64 @@ var (
 		{"unresolved_questions", true, &shape{types: []string{"array"}, maxItems: 4000, items: &shape2}},
 	}}
 
+	shape3 = shape{types: []string{"object"}}
+
+	intentShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"actions", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"object"}, members: []member{
+			{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"write", "run", "call"}}},
+		}, branches: []branch{
+			{"kind", "run", &shape{types: []string{"object"}, closed: true, members: []member{
+				{"argv", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 1024, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 131072}}},
+				{"cwd", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}},
+				{"env", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 32768}}},
+				{"id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form8}},
+				{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3}},
+				{"risk_level", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"high", "medium", "low", "unknown"}}},
+				{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form9}}},
+				{"stdin", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}},
+				{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1, high: 600000}},
+			}}},
+			{"kind", "write", &shape{types: []string{"object"}, closed: true, members: []member{
+				{"content", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}},
+				{"content_base64", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}},
+				{"executable", false, &shape{types: []string{"boolean"}}},
+				{"id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form8}},
+				{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5}},
+				{"path", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}},
+				{"risk_level", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"high", "medium", "low", "unknown"}}},
+				{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form9}}},
+			}, either: []string{"content", "content_base64"}, clash: []clash{{"content_base64", "content"}}}},
+			{"kind", "call", &shape{types: []string{"object"}, closed: true, members: []member{
+				{"adapter_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+				{"id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form8}},
+				{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 4}},
+				{"params", true, &shape3},
+				{"risk_level", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"high", "medium", "low", "unknown"}}},
+				{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form9}}},
+				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			}}},
+		}}}},
+		{"constraints", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 8192}}},
+		{"context", false, &shape3},
+		{"goal", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 65536}},
+		{"inputs", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}}},
+		{"outputs", false, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}}},
+	}}
+
 	modelIOShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		{"interactions", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"i", true, &shape{types: []string{"integer"}, low: 0, high: 9999}},
 			{"latency_ms", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
-			{"prompt_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"prompt_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"response_content", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 1000000}},
-			{"response_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"response_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"tokens_input", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 			{"tokens_output", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 		}}}},
 		{"mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"record", "replay"}}},
 		{"model_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
-		{"model_io_schema_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 29, form: &form8}},
+		{"model_io_schema_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 29, form: &form11}},
 	}}
 
 	packEvidenceShape = shape{types: []string{"object"}, closed: true, members: []member{
@@ -91,32 +135,32 @@ var (
 			{"action", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"create", "modify", "delete"}}},
 			{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"path", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}},
-			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		}}}},
 		{"calls", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
-			{"prompt_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
-			{"response_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"prompt_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"response_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		}}}},
-		{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+		{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 		{"executor_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
-		{"proposal_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+		{"proposal_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		{"proposal_id", true, &shape{types: []string{"string"}, minLength: 23, maxLength: 23, form: &form1}},
 		{"runs", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"argv", true, &shape{types: []string{"array"}, maxItems: 100000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}}},
 			{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
-			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
-			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		}}}},
-		{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+		{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 		{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"complete", "partial", "failed"}}},
 		{"test_results", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"passed", true, &shape{types: []string{"boolean"}}},
-			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
-			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"test_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		}}}},
 		{"total_duration_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
@@ -126,8 +170,8 @@ var (
 
 	packPatchShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"operations", true, &shape{types: []string{"array"}, maxItems: 20000, items: &shape{types: []string{"object"}, closed: true, members: []member{
-			{"before_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
-			{"before_tree_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+			{"before_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"before_tree_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"content", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 52428800}},
 			{"encoding", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"utf8", "base64"}}},
 			{"executable", true, &shape{types: []string{"boolean"}}},
@@ -137,24 +181,24 @@ var (
 			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 52428800}},
 		}}}},
 		{"patch_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
-		{"source_proposal_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+		{"source_proposal_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		{"source_proposal_id", true, &shape{types: []string{"string"}, minLength: 23, maxLength: 23, form: &form1}},
 		{"total_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 52428800}},
 	}}
 
 	packPolicyShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"allow_network", true, &shape{types: []string{"boolean"}}},
-		{"allowed_commands", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form10}}},
-		{"allowed_write_roots", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form11}}},
+		{"allowed_commands", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form13}}},
+		{"allowed_write_roots", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form14}}},
 		{"max_output_files", true, &shape{types: []string{"integer"}, low: 1, high: 10000}},
 		{"max_total_output_bytes", true, &shape{types: []string{"integer"}, low: 1024, high: 1073741824}},
-		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form12}},
+		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form15}},
 		{"timeout_ms", true, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 	}}
 
-	shape3 = shape{types: []string{"object"}, closed: true, members: []member{
+	shape4 = shape{types: []string{"object"}, closed: true, members: []member{
 		{"kept_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
-		{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+		{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 		{"truncated", true, &shape{types: []string{"boolean"}}},
 	}}
@@ -174,7 +218,7 @@ var (
 		{"exit", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"oom_killed", true, &shape{types: []string{"boolean"}}},
-			{"signal", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, form: &form13}},
+			{"signal", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, form: &form16}},
 			{"timeout_killed", true, &shape{types: []string{"boolean"}}},
 		}}},
 		{"limits", true, &shape{types: []string{"object"}, closed: true, members: []member{
@@ -185,7 +229,7 @@ var (
 			{"timeout_ms", true, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 		}}},
 		{"peak_memory_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
-		{"plan_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form7}},
+		{"plan_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 		{"platform", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"arch", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"x64", "arm64", "ia32"}}},
 			{"go_version", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64}},
@@ -196,7 +240,7 @@ var (
 			{"os", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"linux", "darwin", "win32"}}},
 		}}},
 		{"reasons", true, &shape{types: []string{"array"}, maxItems: 20000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}}},
-		{"runner_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 88, form: &form14}},
+		{"runner_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 88, form: &form17}},
 		{"runner_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
 		{"runner_version", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64}},
 		{"sandbox", true, &shape{types: []string{"object"}, closed: true, members: []member{
@@ -210,38 +254,60 @@ var (
 			}}}},
 			{"network_blocked", true, &shape{types: []string{"boolean"}}},
 		}}},
-		{"stderr", true, &shape3},
-		{"stdout", true, &shape3},
+		{"stderr", true, &shape4},
+		{"stdout", true, &shape4},
 		{"timing", true, &shape{types: []string{"object"}, closed: true, members: []member{
-			{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+			{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 			{"duration_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 			{"phases", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"duration_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 				{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64}},
 			}}}},
-			{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+			{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 		}}},
 		{"warnings", false, &shape{types: []string{"array"}, maxItems: 20000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}}},
 		{"write_roots", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 	}}
 
-	shape4 = shape{types: []string{"object"}, closed: true, members: []member{
+	profileShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"allow_network", false, &shape{types: []string{"boolean"}}},
+		{"allowed_commands", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form13}, minLength: -1, maxLength: 1, form: &form18}},
+		{"allowed_write_roots", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form14}, minLength: -1, maxLength: 1, form: &form18}},
+		{"cpu_cores", false, &shape{types: []string{"integer"}, low: 1, high: 4}},
+		{"env_allow", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}, minLength: -1, maxLength: 1, form: &form18}},
+		{"execution_modes", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 2, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"plan-only", "execute-sandbox"}}}},
+		{"extends", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"strict", "default", "dev"}}},
+		{"isolation", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"full", "confined", "none"}}},
+		{"max_children", false, &shape{types: []string{"integer"}, low: 0, high: 100}},
+		{"max_output_files", false, &shape{types: []string{"integer"}, low: 1, high: 10000}},
+		{"max_total_output_bytes", false, &shape{types: []string{"integer"}, low: 1024, high: 1073741824}},
+		{"memory_mb", false, &shape{types: []string{"integer"}, low: 64, high: 4096}},
+		{"model_adapters", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form19}, minLength: -1, maxLength: 1, form: &form18}},
+		{"model_modes", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 3, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"none", "record", "replay"}}}},
+		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form15}},
+		{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form20}}},
+		{"severity", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 32, form: &form21}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"deny", "clarify", "note"}}}},
+		{"shell_metacharacters", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"data", "deny"}}},
+		{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
+	}}
+
+	shape5 = shape{types: []string{"object"}, closed: true, members: []member{
 		{"allow_network", true, &shape{types: []string{"boolean"}}},
-		{"allowed_commands", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form10}}},
-		{"allowed_write_roots", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form11}}},
+		{"allowed_commands", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form13}}},
+		{"allowed_write_roots", true, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form14}}},
 		{"max_output_files", true, &shape{types: []string{"integer"}, low: 1, high: 10000}},
 		{"max_total_output_bytes", true, &shape{types: []string{"integer"}, low: 1024, high: 1073741824}},
-		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form12}},
+		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form15}},
 		{"timeout_ms", true, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 	}}
 
 	runResultShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"bundle", true, &shape{types: []string{"object", "null"}, closed: true, members: []member{
 			{"bundle_id", true, &shape{types: []string{"string"}, minLength: 23, maxLength: 23, form: &form1}},
-			{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+			{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 		}}},
 		{"clarify_questions", false, &shape{types: []string{"array"}, maxItems: 4000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 2048}}},
-		{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+		{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 		{"decision", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"accepted", true, &shape{types: []string{"boolean"}}},
 			{"reasons", true, &shape{types: []string{"array"}, maxItems: 16000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
@@ -252,31 +318,31 @@ var (
 			{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"inputs", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"path", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3072}},
-				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 67108864}},
 			}}}},
 			{"output_truncated", true, &shape{types: []string{"boolean"}}},
 			{"outputs", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"path", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3072}},
-				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
 			}}}},
-			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form15}},
-			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
-			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form22}},
+			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
+			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"total_output_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
 		}}},
 		{"execution_mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"plan-only", "execute-sandbox"}}},
 		{"intent", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"path", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}},
-			{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+			{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 		}}},
 		{"kernel_result_kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"BUNDLE", "CLARIFY", "REFUSE"}}},
 		{"kernel_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 		{"model_mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"none", "record", "replay"}}},
-		{"policy", true, &shape4},
+		{"policy", true, &shape5},
 		{"policy_provenance", true, &shape{types: []string{"object"}, closed: true, members: []member{
-			{"capabilities_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+			{"capabilities_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"limits", true, &shape{types: []string{"object"}, closed: true, members: []member{
 				{"cpu_cores", true, &shape{types: []string{"integer"}, low: 1, high: 4}},
 				{"isolation", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"full", "confined", "none"}}},
@@ -288,14 +354,14 @@ var (
 			}}},
 			{"modules", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}},
-				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			}}}},
-			{"profile_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form7}},
+			{"profile_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 		}}},
 		{"refuse_reason", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8192}},
-		{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form16}},
+		{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form8}},
 		{"run_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.1.0"}}},
-		{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form9}},
+		{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 	}}
 
 	form1  = form{pattern: "^bundle_[0-9a-f]{16}$"}
@@ -304,14 +370,20 @@ var (
 	form4  = form{pattern: "^out_[0-9a-f]{16}$"}
 	form5  = form{pattern: "^node_[0-9a-f]{16}$"}
 	form6  = form{pattern: "^q_[0-9a-f]{16}$"}
-	form7  = form{pattern: "^sha256:[0-9a-f]{64}$"}
-	form8  = form{pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$"}
-	form9  = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$"}
-	form10 = form{pattern: "^[!-)+-.0-~]+$"}
-	form11 = form{pattern: "^(?:[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.\\.[^/\\\\*\x00-\x1f\x7f]+)(?:/(?:[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.\\.[^/\\\\*\x00-\x1f\x7f]+))*$"}
-	form12 = form{pattern: "^[a-z][a-z0-9_-]{0,63}$"}
-	form13 = form{pattern: "^SIG[A-Z0-9+]{1,12}$"}
-	form14 = form{pattern: "^runner_[0-9]{8}_[0-9]{6}_[a-z0-9]{1,64}$"}
-	form15 = form{pattern: "^sbx_[0-9a-f]{16}$"}
-	form16 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
+	form7  = form{pattern: "^[A-Za-z_][A-Za-z0-9_]*$"}
+	form8  = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
+	form9  = form{pattern: "^[ -~]*$"}
+	form10 = form{pattern: "^sha256:[0-9a-f]{64}$"}
+	form11 = form{pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$"}
+	form12 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$"}
+	form13 = form{pattern: "^[!-)+-.0-~]+$"}
+	form14 = form{pattern: "^(?:[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.\\.[^/\\\\*\x00-\x1f\x7f]+)(?:/(?:[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.[^./\\\\*\x00-\x1f\x7f][^/\\\\*\x00-\x1f\x7f]*|\\.\\.[^/\\\\*\x00-\x1f\x7f]+))*$"}
+	form15 = form{pattern: "^[a-z][a-z0-9_-]{0,63}$"}
+	form16 = form{pattern: "^SIG[A-Z0-9+]{1,12}$"}
+	form17 = form{pattern: "^runner_[0-9]{8}_[0-9]{6}_[a-z0-9]{1,64}$"}
+	form18 = form{pattern: "^\\*$"}
+	form19 = form{pattern: "^[^*]+$"}
+	form20 = form{pattern: "^[ -~]+$"}
+	form21 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
+	form22 = form{pattern: "^sbx_[0-9a-f]{16}$"}
 )

@@ -26,9 +26,11 @@
 // The cost of a document is limited, whatever its content: after about 256 certain
 // faults, the rest of its lists is not checked (TestCrowdedDocument).
 //
-// This is the only package that imports gojsonschema, which validates documents from
-// outside. Walk validates the files of packs by the same schemas. Their shapes are
-// precomputed in shapes.go.
+// This is the only package that imports gojsonschema, which has the last word on every
+// document from outside that is not valid, and words what is wrong. Walk decides by the
+// same schemas, whose shapes are precomputed in shapes.go, so that a valid intent, profile
+// or result needs no compiled schema (TestWalkAgrees). The files of packs are validated by
+// Walk alone.
 package specs
 
 import (
@@ -138,26 +140,22 @@ func New() (*Set, error) {
 // The violations are ordered by the UTF-16 code units of their pointers. There are at
 // most MaxViolations; Violation.More of the last one says how many more there are. Equal
 // values give equal violations. The error is always an *Error.
+//
+// A value that Walk finds right is valid. For every other one the schema is compiled, and
+// gojsonschema decides.
 func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
-	c, err := s.schema(kind)
-	if err != nil {
-		return nil, err
-	}
-	return c.validate(v)
-}
-
-// Prepare compiles a schema now, so that the first Validate is fast.
-func (s *Set) Prepare(kind Kind) error {
-	_, err := s.schema(kind)
-	return err
-}
-
-func (s *Set) schema(kind Kind) (*schema, error) {
 	get, ok := s.schemas[kind]
 	if !ok {
 		return nil, &Error{Kind: kind, Msg: "no such schema"}
 	}
-	return get()
+	if _, faults := Walk(kind, v, 0); faults == 0 {
+		return nil, nil
+	}
+	c, err := get()
+	if err != nil {
+		return nil, err
+	}
+	return c.validate(v)
 }
 
 // Names lists the schemas that Schema returns, sorted. Each is a Kind.

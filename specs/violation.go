@@ -114,7 +114,7 @@ func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, b
 		v.Msg = "missing member " + p.either()
 	case "dependencies":
 		last := p.tokens[len(p.tokens)-1]
-		v.Msg = canon.Quote(last) + " cannot stand next to " + strconv.Quote(p.parent.clash[last])
+		v.Msg = canon.Quote(last) + " cannot stand next to " + strconv.Quote(p.parent.beside(last))
 	case "additionalProperties":
 		v.Pointer = canon.Pointer(v.Pointer, name)
 		v.Msg, v.Near = p.unknown(name)

@@ -16,12 +16,12 @@ type Fault struct {
 	Msg     string
 }
 
-// Walk checks a decoded value by the schema of a file of a pack. It decides as Validate
+// Walk checks a decoded value by the schema of a file of a pack. It decides as gojsonschema
 // does (TestShapeAgreesWithSchema of evidence/pack/verify), and is much faster. It names the
-// first most faults, and counts the others.
+// first most faults, and counts the others. If most is 0, it stops at the first fault.
 //
-// The kinds are bundle, run-result, pack-evidence, pack-patch, pack-policy, pack-runner
-// and model-io. For any other kind every value is a fault.
+// The kinds are bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
+// pack-runner, profile and run-result. For any other kind every value is a fault.
 func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 	w := walk{most: most}
 	root := walked(kind)
@@ -35,10 +35,27 @@ func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 
 // walked returns the shape of a kind, which is precomputed in shapes.go.
 func walked(kind Kind) *shape {
-	return map[Kind]*shape{
-		KindBundle: &bundleShape, KindRunResult: &runResultShape, KindModelIO: &modelIOShape,
-		KindPackEvidence: &packEvidenceShape, KindPackPatch: &packPatchShape, KindPackPolicy: &packPolicyShape, KindPackRunner: &packRunnerShape,
-	}[kind]
+	switch kind {
+	case KindBundle:
+		return &bundleShape
+	case KindIntent:
+		return &intentShape
+	case KindModelIO:
+		return &modelIOShape
+	case KindPackEvidence:
+		return &packEvidenceShape
+	case KindPackPatch:
+		return &packPatchShape
+	case KindPackPolicy:
+		return &packPolicyShape
+	case KindPackRunner:
+		return &packRunnerShape
+	case KindProfile:
+		return &profileShape
+	case KindRunResult:
+		return &runResultShape
+	}
+	return nil
 }
 
 // walk is the path to the current value, and the faults so far.
@@ -71,6 +88,9 @@ func (w *walk) fault(format string, args ...any) {
 	w.named = append(w.named, Fault{pointer, fmt.Sprintf(format, args...)})
 }
 
+// stopped says whether the value is wrong, and nobody asks for the faults.
+func (w *walk) stopped() bool { return w.most == 0 && w.more > 0 }
+
 func (w *walk) enter(s step) { w.path = append(w.path, s) }
 func (w *walk) leave()       { w.path = w.path[:len(w.path)-1] }
 
@@ -83,10 +103,14 @@ func (w *walk) faultAt(name, format string, args ...any) {
 
 // value checks a value by a shape. Free data and a null that the shape allows are right.
 func (w *walk) value(s *shape, v any) {
-	if s == nil || v == nil && slices.Contains(s.types, "null") {
+	if s == nil || w.stopped() || v == nil && slices.Contains(s.types, "null") {
 		return
 	}
-	switch s.types[0] {
+	kind := s.types[0]
+	if len(s.types) > 1 && slices.Contains(s.types, typeOf(v)) {
+		kind = typeOf(v)
+	}
+	switch kind {
 	case "object":
 		w.object(s, v)
 	case "array":
@@ -102,7 +126,10 @@ func (w *walk) value(s *shape, v any) {
 			w.fault("neither true nor false")
 		}
 	default:
-		w.fault("of a type that is not checked here: %s", s.types[0])
+		w.fault("of a type that is not checked here: %s", kind)
+	}
+	if branch := s.in(v); branch != s {
+		w.value(branch, v)
 	}
 }
 
@@ -126,17 +153,47 @@ func (w *walk) object(s *shape, v any) {
 		w.value(k.shape, one)
 		w.leave()
 	}
-	if known == len(m) {
+	w.together(s, m)
+	if known == len(m) || !s.closed && s.other == nil {
+		return
+	}
+	if s.other == nil && w.most == 0 {
+		w.more++
 		return
 	}
 	extra := slices.DeleteFunc(slices.Collect(maps.Keys(m)), s.knows)
 	slices.SortFunc(extra, canon.Compare)
 	for i, name := range extra {
+		if s.other != nil {
+			w.enter(step{name, -1})
+			if s.naming != nil {
+				w.text(s.naming, name)
+			}
+			w.value(s.other, m[name])
+			w.leave()
+			continue
+		}
 		if len(w.named) == w.most {
 			w.more += len(extra) - i
 			return
 		}
 		w.faultAt(name, "unknown member %s", strconv.Quote(strings.ToValidUTF8(canon.Cut(name), "\ufffd")))
+	}
+}
+
+// together checks which members an object has, and how many.
+func (w *walk) together(s *shape, m map[string]any) {
+	has := func(name string) bool { _, there := m[name]; return there }
+	if s.either != nil && !slices.ContainsFunc(s.either, has) {
+		w.fault("none of the members %s", strings.Join(s.either, ", "))
+	}
+	for _, c := range s.clash {
+		if has(c.name) && has(c.beside) {
+			w.faultAt(c.name, "beside the member %s", c.beside)
+		}
+	}
+	if s.other != nil && s.maxMembers >= 0 && len(m) > s.maxMembers {
+		w.fault("more than %d members", s.maxMembers)
 	}
 }
 
@@ -148,6 +205,9 @@ func (w *walk) list(s *shape, v any) {
 		return
 	case len(list) > s.maxItems:
 		w.fault("more than %d elements", s.maxItems)
+		return
+	case len(list) < s.minItems:
+		w.fault("fewer than %d elements", s.minItems)
 		return
 	}
 	for i, one := range list {

@@ -22,7 +22,6 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger/disk"
-	"github.com/fiador/fiador/specs"
 )
 
 // runFlags are the flags of run: the policy, the forms of the answer, the execution,
@@ -175,9 +174,6 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 	src, readErr := a.Read(ctx, name, canon.MaxIntentBytes)
 	if len(src.Bytes) > cli.LargeIntent {
 		debug.SetGCPercent(cli.UsualGC)
-	}
-	if err := a.Specs.Prepare(specs.KindIntent); err != nil {
-		return err
 	}
 	gate, err := opened()
 	if err != nil {
