@@ -50,11 +50,12 @@ func compileEmbedded(l Layer, caps *ast.Capabilities) (*compiledLayer, error) {
 func newEmbeddedLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
 	c := newCompiledLayer(l.Package, caps)
 	c.embedded = true
-	c.records = sync.OnceValues(func() (map[string]Rule, error) {
+	c.written = sync.OnceValues(func() (map[string]Rule, error) {
 		// Reading records makes every check of a module that parseEmbedded leaves out.
 		_, records, err := parseLayer(l, caps)
 		return records, err
 	})
+	c.records = c.written
 	return c
 }
 

@@ -209,12 +209,12 @@ func (e *Engine) kinds(pkg string) map[string]int {
 	return kinds
 }
 
-// Rules returns the records of all rule ids, by layer and id. An error is an *Error,
-// and comes from an embedded layer.
+// Rules returns the records of all rule ids, by layer and id, from the sources. An error
+// is an *Error, and comes from an embedded layer.
 func (e *Engine) Rules() ([]Rule, error) {
 	var rules []Rule
 	for _, l := range e.layers {
-		records, err := l.records()
+		records, err := l.written()
 		if err != nil {
 			return nil, err
 		}

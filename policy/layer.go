@@ -21,7 +21,8 @@ type compiledLayer struct {
 	asked   rulesQuery                      // asks all of rules
 	ids     map[string]head                 // by rule + " " + id; permits have no id
 	wrapped map[string]map[string]bool      // by rule + " " + id: the members that totalHeads has wrapped
-	records func() (map[string]Rule, error) // by id; the caller must not change the map
+	records func() (map[string]Rule, error) // by id, for answers; the caller must not change the map
+	written func() (map[string]Rule, error) // the same, read from the sources
 }
 
 func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
@@ -45,7 +46,8 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 		return nil, err
 	}
 	c := newCompiledLayer(l.Package, caps)
-	c.records = func() (map[string]Rule, error) { return records, nil }
+	c.written = func() (map[string]Rule, error) { return records, nil }
+	c.records = c.written
 	c.compiler.WithSchemas(inputSchema())
 	if err := c.addHeads(p.heads, l); err != nil {
 		return nil, err

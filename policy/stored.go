@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -16,7 +18,7 @@ const StoredFile = "policy.stored"
 // error is an *Error; it is of KindModule if a module has what the form cannot hold.
 func Store(l Layer) ([]byte, error) {
 	caps := frozenCapabilities()
-	p, err := parseEmbedded(l, caps)
+	p, records, err := parseLayer(l, caps)
 	if err != nil {
 		return nil, err
 	}
@@ -27,6 +29,12 @@ func Store(l Layer) ([]byte, error) {
 	var layer stored.Layer
 	for _, h := range p.heads {
 		layer.Rules = append(layer.Rules, stored.Rule{Name: h.rule, ID: h.id, Module: h.module, Line: h.line})
+	}
+	for _, id := range slices.Sorted(maps.Keys(records)) {
+		r := records[id]
+		layer.Records = append(layer.Records, stored.Record{
+			ID: r.ID, Title: r.Title, Description: r.Description, Fix: r.Fix, Since: r.Since, Module: r.Module, Priority: r.Priority, Line: r.Line,
+		})
 	}
 	for _, m := range l.Modules {
 		layer.Modules = append(layer.Modules, c.compiler.Modules[m.Name])
@@ -67,6 +75,15 @@ func openLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
 	if c.addHeads(heads, l) != nil {
 		return nil
 	}
+	c.records = sync.OnceValues(func() (map[string]Rule, error) {
+		list := make([]Rule, len(layer.Records))
+		for i, r := range layer.Records {
+			list[i] = Rule{
+				ID: r.ID, Title: r.Title, Description: r.Description, Fix: r.Fix, Since: r.Since, Module: r.Module, Priority: r.Priority, Line: r.Line,
+			}
+		}
+		return joinRecords(l.Package, list, heads)
+	})
 	c.compiler.WithCapabilities(&ast.Capabilities{Builtins: []*ast.Builtin{ast.Equality}})
 	c.compiler.WithSkipStages(slices.DeleteFunc(ast.AllStages(), func(s ast.StageID) bool { return s == ast.StageBuildRuleIndices })...)
 	c.compiler.ModuleTree = ast.NewModuleTree(mods)

@@ -58,7 +58,7 @@ func TestStoredForm(t *testing.T) {
 }
 
 // TestStoredModules: the modules that are read from the stored form are those that the
-// compiler made, with the row of every node.
+// compiler made, with the row of every node. The records are those of the sources.
 func TestStoredModules(t *testing.T) {
 	l := builtinLayer(t)
 	l.Embedded = true
@@ -72,6 +72,13 @@ func TestStoredModules(t *testing.T) {
 	}
 	if !reflect.DeepEqual(read.ids, compiled.ids) || !slices.Equal(read.rules, compiled.rules) {
 		t.Errorf("rules are\n%v\n%v\nwant\n%v\n%v", read.rules, read.ids, compiled.rules, compiled.ids)
+	}
+	wantRecords, err := compiled.written()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read.records(); err != nil || !reflect.DeepEqual(got, wantRecords) {
+		t.Errorf("records are\n%+v (error %v)\nwant\n%+v", got, err, wantRecords)
 	}
 	for name, want := range compiled.compiler.Modules {
 		got := read.compiler.Modules[name]
