@@ -60,6 +60,22 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
+// TestNamedCommandIsAlone: the first argument builds the command with this name, and no
+// other one. Any other argument builds all commands.
+func TestNamedCommandIsAlone(t *testing.T) {
+	all := commands(&cli.App{})
+	for _, cmd := range all {
+		if one := commands(&cli.App{}, cmd.Name()); len(one) != 1 || one[0].Name() != cmd.Name() {
+			t.Errorf("%q builds %v", cmd.Name(), one)
+		}
+	}
+	for _, first := range []string{"help", "--help", "completion", "__complete", "rum", "Run", "run "} {
+		if got := len(commands(&cli.App{}, first)); got != len(all) {
+			t.Errorf("%q builds %d of %d commands", first, got, len(all))
+		}
+	}
+}
+
 // TestEveryCommandHelps: the help of every command has an example and its exit
 // codes.
 func TestEveryCommandHelps(t *testing.T) {

@@ -14,14 +14,47 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/transcriptcmd"
 )
 
-// commands returns all commands of the program.
-func commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{
-		runcmd.Run(a), runcmd.Check(a), runcmd.Exec(a), runcmd.SafeRun(a), runcmd.Doctor(a), runcmd.Sandbox(a), runcmd.Reproduce(a),
-		provecmd.Verify(a), provecmd.Digest(a), provecmd.Compare(a), provecmd.Fingerprint(a), provecmd.Conformance(a),
-		guidecmd.Explain(a), guidecmd.Demo(a), guidecmd.Schema(a), guidecmd.Version(a),
-		ledgercmd.Ledger(a), packcmd.Pack(a), applycmd.Apply(a), transcriptcmd.Transcript(a),
-		policycmd.Policy(a), policycmd.Init(a),
-		guidecmd.ExitCodes(), guidecmd.Environment(),
+// commands returns the command that the first argument names, or all commands. Help,
+// completion and the errors about unknown commands need all, and name none.
+func commands(a *cli.App, args ...string) []*cobra.Command {
+	list := []struct {
+		name    string
+		command func(*cli.App) *cobra.Command
+	}{
+		{"run", runcmd.Run},
+		{"check", runcmd.Check},
+		{"exec", runcmd.Exec},
+		{"safe-run", runcmd.SafeRun},
+		{"doctor", runcmd.Doctor},
+		{"sandbox", runcmd.Sandbox},
+		{"reproduce", runcmd.Reproduce},
+		{"verify", provecmd.Verify},
+		{"digest", provecmd.Digest},
+		{"compare", provecmd.Compare},
+		{"fingerprint", provecmd.Fingerprint},
+		{"conformance", provecmd.Conformance},
+		{"explain", guidecmd.Explain},
+		{"demo", guidecmd.Demo},
+		{"schema", guidecmd.Schema},
+		{"version", guidecmd.Version},
+		{"ledger", ledgercmd.Ledger},
+		{"pack", packcmd.Pack},
+		{"apply", applycmd.Apply},
+		{"transcript", transcriptcmd.Transcript},
+		{"policy", policycmd.Policy},
+		{"init", policycmd.Init},
+		{"exit-codes", guidecmd.ExitCodes},
+		{"environment", guidecmd.Environment},
 	}
+	for i, c := range list {
+		if len(args) > 0 && c.name == args[0] {
+			list = list[i : i+1]
+			break
+		}
+	}
+	commands := make([]*cobra.Command, len(list))
+	for i, c := range list {
+		commands[i] = c.command(a)
+	}
+	return commands
 }

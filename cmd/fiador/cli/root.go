@@ -10,9 +10,9 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 )
 
-// Run is the whole program except for the process around it. It returns the exit status. A
-// panic in any command becomes RUN_E007.
-func Run(ctx context.Context, args []string, sys System, commands func(*App) []*cobra.Command) (status int) {
+// Run is the whole program except for the process around it, and returns the exit status.
+// A panic in any command becomes RUN_E007. commands makes the commands that args can name.
+func Run(ctx context.Context, args []string, sys System, commands func(a *App, args ...string) []*cobra.Command) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	debug.SetGCPercent(startupGC)
 	a := NewApp(sys)
@@ -21,7 +21,7 @@ func Run(ctx context.Context, args []string, sys System, commands func(*App) []*
 			status = a.Report(runerr.Panicked())
 		}
 	}()
-	root := Root(a, commands(a)...)
+	root := Root(a, commands(a, args...)...)
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)

@@ -2,11 +2,13 @@ package guidecmd
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 // ExitCodes returns the help topic about exit codes (specs/run-result.md, Exit codes
 // and RunError).
-func ExitCodes() *cobra.Command {
+func ExitCodes(*cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "what the exit codes mean",
@@ -37,7 +39,7 @@ above the line in words.`,
 
 // Environment returns the help topic about environment variables. A variable that the
 // program begins to read belongs into it.
-func Environment() *cobra.Command {
+func Environment(*cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",
 		Short: "the environment variables that are read",
