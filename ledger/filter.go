@@ -110,7 +110,7 @@ var units = map[byte]time.Duration{
 // parseAgo reads whole numbers with units.
 func parseAgo(text string) (time.Duration, error) {
 	var sum time.Duration
-	s := scanner{text: []byte(text)}
+	s := scanner{text: text}
 	for first := true; first || s.at < len(text); first = false {
 		n, ok := s.number()
 		if !ok || s.at == len(text) {

@@ -192,7 +192,7 @@ func ParseCheckpoint(msg []byte) (Checkpoint, error) {
 	if err := CheckOrigin(c.Origin); err != nil {
 		return bad(err.Error())
 	}
-	s := scanner{text: []byte(lines[1])}
+	s := scanner{text: lines[1]}
 	if c.Size, ok = s.number(); !ok || s.at != len(lines[1]) {
 		return bad("its second line is not the size of a tree")
 	}

@@ -90,7 +90,7 @@ func parseSeal(b []byte) (Seal, int, error) {
 	if rest, ok = bytes.CutPrefix(rest, []byte(sealSize)); !ok {
 		return bad("its seal has no size")
 	}
-	s := scanner{text: rest}
+	s := scanner{text: string(rest[:min(len(rest), maxSize)])}
 	if seal.Size, ok = s.number(); !ok || seal.Size == 0 || !s.next(sealEnd) {
 		return bad("the size of its seal is not a number from 1 on")
 	}
@@ -103,6 +103,9 @@ func parseSeal(b []byte) (Seal, int, error) {
 	}
 	return seal, len(b) - len(rest), nil
 }
+
+// maxSize is enough space for a size and what ends a seal.
+const maxSize = 32
 
 // exactly decodes base64 of exactly as many bytes as to has. It accepts one spelling.
 func exactly(b, to []byte) ([]byte, bool) {

@@ -64,7 +64,7 @@ func ParseProof(text []byte) (Proof, error) {
 	}
 	line, rest, _ = bytes.Cut(rest, []byte("\n"))
 	number, named := bytes.CutPrefix(line, []byte("index "))
-	s := scanner{text: number}
+	s := scanner{text: string(number)}
 	if p.Index, ok = s.number(); !ok || !named || s.at != len(number) {
 		return bad("it has no index")
 	}

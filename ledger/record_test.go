@@ -143,34 +143,34 @@ func TestRecordRefused(t *testing.T) {
 // TestScanner: the texts that the parts of a record are read from, and the refused ones.
 func TestScanner(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "7": 7, "9007199254740991": canon.MaxSafeInteger, "12,": 12, "3}": 3, "1e3": 1, "1.5": 1} {
-		if n, ok := (&scanner{text: []byte(text)}).number(); !ok || n != want {
+		if n, ok := (&scanner{text: text}).number(); !ok || n != want {
 			t.Errorf("number %q: %d, %t", text, n, ok)
 		}
 	}
 	for _, text := range []string{"", "-1", "+1", "01", "00", " 1", "9007199254740992", "99999999999999999", "99999999999999999999999", "x"} {
-		if n, ok := (&scanner{text: []byte(text)}).number(); ok {
+		if n, ok := (&scanner{text: text}).number(); ok {
 			t.Errorf("number %q is read as %d", text, n)
 		}
 	}
 	for text, want := range map[string]string{`""`: "", `"a b"`: "a b", `"~!"x`: "~!", `"<>&/"`: "<>&/"} {
-		if s, ok := (&scanner{text: []byte(text)}).token(); !ok || s != want {
+		if s, ok := (&scanner{text: text}).token(); !ok || s != want {
 			t.Errorf("token %s: %q, %t", text, s, ok)
 		}
 	}
 	for _, text := range []string{``, `a`, `"`, `"a`, `"\n"`, `"\u0061"`, "\"\n\"", "\"\x7f\"", "\"\x00\"", `"ä"`, "\"\xff\"", `'a'`} {
-		if s, ok := (&scanner{text: []byte(text)}).token(); ok {
+		if s, ok := (&scanner{text: text}).token(); ok {
 			t.Errorf("token %q is read as %q", text, s)
 		}
 	}
 	count := 0
 	one := func() bool { count++; return true }
 	for text, ok := range map[string]bool{"[]": true, "[": false, "": false, "]": false, "[,]": false, "[ ]": false} {
-		s := &scanner{text: []byte(text)}
+		s := &scanner{text: text}
 		if got := s.list(func() bool { return false }); got != ok {
 			t.Errorf("list %q: %t", text, got)
 		}
 	}
-	if s := (&scanner{text: []byte("[,,]")}); !s.list(one) || count != 3 || s.at != 4 {
+	if s := (&scanner{text: "[,,]"}); !s.list(one) || count != 3 || s.at != 4 {
 		t.Errorf("a list of three: %d", count)
 	}
 }

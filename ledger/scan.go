@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,18 +11,19 @@ import (
 
 // Records have a narrow form: objects with known and sorted member names, texts of
 // printable ASCII without quotes and escapes, and whole numbers. scanner reads only this
-// form. So every text that it reads is canonical, and a million records take seconds.
+// form. So every text that it reads is canonical, and a million records take seconds. The
+// texts of a record are parts of one text, without copies.
 type scanner struct {
-	text []byte
+	text string
 	at   int
 }
 
 func (s *scanner) next(lit string) bool {
-	if len(s.text)-s.at >= len(lit) && string(s.text[s.at:s.at+len(lit)]) == lit {
+	ok := strings.HasPrefix(s.text[s.at:], lit)
+	if ok {
 		s.at += len(lit)
-		return true
 	}
-	return false
+	return ok
 }
 
 // token reads a text in quotes.
@@ -31,18 +31,17 @@ func (s *scanner) token() (string, bool) {
 	if !s.next(`"`) {
 		return "", false
 	}
-	end := bytes.IndexByte(s.text[s.at:], '"')
-	if end < 0 {
-		return "", false
-	}
-	t := s.text[s.at : s.at+end]
-	for _, c := range t {
-		if c < 0x20 || c > 0x7e || c == '\\' {
+	for i := s.at; i < len(s.text); i++ {
+		switch c := s.text[i]; {
+		case c == '"':
+			t := s.text[s.at:i]
+			s.at = i + 1
+			return t, true
+		case c < 0x20 || c > 0x7e || c == '\\':
 			return "", false
 		}
 	}
-	s.at += end + 1
-	return string(t), true
+	return "", false
 }
 
 // number reads a whole number from 0 to canon.MaxSafeInteger.
@@ -55,7 +54,7 @@ func (s *scanner) number() (int64, bool) {
 	if len(t) == 0 || len(t) > 16 || len(t) > 1 && t[0] == '0' {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(t), 10, 64)
+	n, err := strconv.ParseInt(t, 10, 64)
 	s.at = end
 	return n, err == nil && n <= canon.MaxSafeInteger
 }
@@ -93,12 +92,12 @@ func ParseRecord(entry []byte) (Record, error) {
 	if len(entry) > MaxEntryBytes {
 		return Record{}, faulty("more than %d bytes", MaxEntryBytes)
 	}
-	kind, err := kindOf(entry)
+	s := &scanner{text: string(entry)}
+	kind, err := kindOf(s.text)
 	if err != nil {
 		return Record{}, err
 	}
-	r := Record{Kind: kind, Former: kind == KindBegun && !bytes.HasPrefix(entry, []byte(`{"accepted":`))}
-	s := &scanner{text: entry}
+	r := Record{Kind: kind, Former: kind == KindBegun && !strings.HasPrefix(s.text, `{"accepted":`)}
 	first := true
 	if !s.next("{") {
 		return Record{}, faulty("not an object")
@@ -127,8 +126,8 @@ func ParseRecord(entry []byte) (Record, error) {
 }
 
 // kindOf finds the kind before the members are read, because read needs it.
-func kindOf(entry []byte) (Kind, error) {
-	i := bytes.Index(entry, []byte(`"kind":"`))
+func kindOf(entry string) (Kind, error) {
+	i := strings.Index(entry, `"kind":"`)
 	if i < 0 {
 		return "", faulty("no kind")
 	}
@@ -267,9 +266,14 @@ func (r *Record) readOfLedger(s *scanner, name string) (ok bool) {
 }
 
 func (s *scanner) hash(to *canon.ContentHash) bool {
-	t, ok := s.token()
-	*to = canon.ContentHash(t)
-	return ok && to.Valid()
+	const length = len("sha256:") + 64
+	rest := s.text[s.at:]
+	if len(rest) < length+2 || rest[0] != '"' || rest[length+1] != '"' {
+		return false
+	}
+	*to = canon.ContentHash(rest[1 : length+1])
+	s.at += length + 2
+	return to.Valid()
 }
 
 func (s *scanner) count(to *int64) (ok bool) {
