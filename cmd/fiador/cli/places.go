@@ -113,14 +113,16 @@ func (a *App) CheckPlaces(p Places) error {
 		}
 	}
 	for _, r := range rules {
-		others := p
-		if r.against == 0 {
-			others = Places{{}} // the rule is asked once for each place
-		}
 		for i, x := range p {
+			if x.is&r.of == 0 {
+				continue
+			}
+			others := p
+			if r.against == 0 {
+				others = Places{{}} // the rule is asked once for each place
+			}
 			for k, y := range others {
-				apply := r.against == 0 || k != i && y.is&r.against != 0
-				if x.is&r.of == 0 || !apply {
+				if r.against != 0 && (k == i || y.is&r.against == 0) {
 					continue
 				}
 				if err := r.refuse(a, x, y); err != nil {
