@@ -3,24 +3,19 @@ package kernel
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// fixture reads a file of the shared fixtures. It skips the test if the file is
-// missing.
+// fixture reads a file of the fixtures.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
-	dir := os.Getenv("FIADOR_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, name))
+	b, err := os.ReadFile(rehearsal.NeedFixture(t, "bundle", name))
 	if err != nil {
-		t.Skipf("the shared fixtures are not here (FIADOR_FIXTURES names their folder): %v", err)
+		t.Fatal(err)
 	}
 	return b
 }
@@ -68,8 +63,8 @@ func TestBundleFixtures(t *testing.T) {
 		}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			want := fixture(t, "bundle/"+tc.name+".bundle.json")
-			in := parse(t, string(fixture(t, "bundle/"+tc.name+".intent.json")))
+			want := fixture(t, tc.name+".bundle.json")
+			in := parse(t, string(fixture(t, tc.name+".intent.json")))
 			v := permitAll(in)
 			v.Clarify = tc.clarify
 			d := decide(t, in, v)

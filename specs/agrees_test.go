@@ -3,9 +3,12 @@ package specs
 import (
 	"encoding/json"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -89,6 +92,37 @@ func TestWalkAgrees(t *testing.T) {
 	}
 	if valid < 500 || invalid < 2000 {
 		t.Errorf("%d valid and %d invalid values", valid, invalid)
+	}
+}
+
+// TestWalkAgreesOnSuite: Walk and gojsonschema decide alike about each value of the JSON
+// test suite, as a document, in an intent's context and in its goal.
+func TestWalkAgreesOnSuite(t *testing.T) {
+	s := newSet(t)
+	files, err := filepath.Glob(filepath.Join(rehearsal.NeedFixture(t, "json-test-suite", "test_parsing"), "*.json"))
+	if err != nil || len(files) < 300 {
+		t.Fatalf("%d files, error %v", len(files), err)
+	}
+	read := 0
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := canon.Parse(src, canon.MaxIntentBytes)
+		if err != nil {
+			continue
+		}
+		read++
+		v := doc.Value()
+		agree(t, s, KindIntent, v)
+		agree(t, s, KindIntent, map[string]any{"goal": v})
+		if _, object := v.(map[string]any); agree(t, s, KindIntent, map[string]any{"goal": "g", "context": v}) != object {
+			t.Errorf("%s: as a context it is valid: %t", filepath.Base(name), !object)
+		}
+	}
+	if read < 80 {
+		t.Errorf("only %d values are read", read)
 	}
 }
 

@@ -3,7 +3,6 @@ package specs
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/finding"
@@ -367,10 +367,6 @@ func TestKernelAgrees(t *testing.T) {
 
 // TestBundleFixtures checks two bundles of the existing format by the schema.
 func TestBundleFixtures(t *testing.T) {
-	dir := os.Getenv("FIADOR_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
 	s, o := newSet(t), secondOpinion(t)
 	for name, kind := range map[string]Kind{
 		"bundle.bundle.json":  KindBundle,
@@ -379,9 +375,9 @@ func TestBundleFixtures(t *testing.T) {
 		"clarify.intent.json": KindIntent,
 	} {
 		t.Run(name, func(t *testing.T) {
-			src, err := os.ReadFile(filepath.Join(dir, "bundle", name))
+			src, err := os.ReadFile(rehearsal.NeedFixture(t, "bundle", name))
 			if err != nil {
-				t.Skip("the fixtures folder is not there; FIADOR_FIXTURES names it")
+				t.Fatal(err)
 			}
 			check(t, s, o, kind, value(t, string(src)), []string{})
 		})

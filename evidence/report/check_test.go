@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,26 +17,13 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
-
-// fixture returns a file of test data that is not part of the project, or "" if it is
-// missing.
-func fixture(name ...string) string {
-	dir := os.Getenv("FIADOR_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "fixtures")
-	}
-	path := filepath.Join(append([]string{dir}, name...)...)
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
-}
 
 // sarifSchema returns nil if the schema is missing.
 func sarifSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	path := fixture("formats", "sarif-schema-2.1.0.json")
+	path := rehearsal.Fixture("formats", "sarif-schema-2.1.0.json")
 	if path == "" {
 		return nil
 	}
@@ -55,7 +40,7 @@ func sarifSchema(t testing.TB) *jsonschema.Schema {
 // the schema or xmllint is missing.
 func junitSchema(t testing.TB) func(t *testing.T, doc []byte) {
 	t.Helper()
-	path := fixture("formats", "junit-10.xsd")
+	path := rehearsal.Fixture("formats", "junit-10.xsd")
 	program, err := exec.LookPath("xmllint")
 	if path == "" || err != nil {
 		return nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // checkExact compares ParseCanonical and readExact with Parse: on src, and on the
@@ -276,7 +278,7 @@ func TestParseCanonicalShares(t *testing.T) {
 }
 
 func TestParseCanonicalReferenceVectors(t *testing.T) {
-	dir := fixtures(t, "rfc8785")
+	dir := rehearsal.NeedFixture(t, "rfc8785")
 	for _, name := range []string{"arrays", "french", "structures", "unicode", "values", "weird"} {
 		checkExact(t, read(t, dir, "input", name+".json"), MaxIntentBytes)
 		checkExact(t, read(t, dir, "output", name+".json"), MaxIntentBytes)
@@ -287,7 +289,7 @@ func TestParseCanonicalReferenceVectors(t *testing.T) {
 }
 
 func TestParseCanonicalJSONTestSuite(t *testing.T) {
-	dir := filepath.Join(fixtures(t, "json-test-suite"), "test_parsing")
+	dir := filepath.Join(rehearsal.NeedFixture(t, "json-test-suite"), "test_parsing")
 	if n := checkFolder(t, os.DirFS(dir)); n != 318 {
 		t.Errorf("%d cases, want 318", n)
 	}

@@ -9,21 +9,9 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
-)
 
-// fixtures is a folder of test data that is not part of the project.
-func fixtures(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("FIADOR_FIXTURES")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "fixtures")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no fixtures: %s is not there; set FIADOR_FIXTURES to the fixtures folder", filepath.ToSlash(dir))
-	}
-	return dir
-}
+	"github.com/fiador/fiador/harness/rehearsal"
+)
 
 func read(t *testing.T, path ...string) []byte {
 	t.Helper()
@@ -36,7 +24,7 @@ func read(t *testing.T, path ...string) []byte {
 
 // TestReferenceVectors tests Parse and Canonical with the vectors that come with RFC 8785.
 func TestReferenceVectors(t *testing.T) {
-	dir := fixtures(t, "rfc8785")
+	dir := rehearsal.NeedFixture(t, "rfc8785")
 	names := []string{"arrays", "french", "structures", "unicode", "values", "weird"}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +61,7 @@ var forbidden = map[string]Kind{
 }
 
 func TestJSONTestSuite(t *testing.T) {
-	dir := filepath.Join(fixtures(t, "json-test-suite"), "test_parsing")
+	dir := filepath.Join(rehearsal.NeedFixture(t, "json-test-suite"), "test_parsing")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 318 {
 		t.Fatalf("%d cases, want 318 (%v)", len(files), err)
