@@ -15,6 +15,7 @@ package stored
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -52,8 +53,8 @@ func Write(key []string, l Layer) ([]byte, error) {
 	body.layer(l)
 	tables := coder{scalars: body.scalars, places: body.places, sizes: body.sizes}
 	tables.tables()
-	if body.fault != "" {
-		return nil, errors.New(body.fault)
+	if fault := cmp.Or(body.fault, tables.fault); fault != "" {
+		return nil, errors.New(fault)
 	}
 	content := slices.Concat(keyBytes(key), tables.out, body.out)
 	sum := sha256.Sum256(content)
@@ -66,8 +67,8 @@ func keyBytes(key []string) []byte {
 	return c.out
 }
 
-// Read reads the form of a layer. It returns false for the form of another key, and for
-// bytes that Write does not write.
+// Read reads the form of a layer. It returns false for the form of another key, for a
+// form that was changed, and for bytes that are no form.
 func Read(form []byte, key []string) (Layer, bool) {
 	content, ok := open(form, key)
 	if !ok {
@@ -136,6 +137,9 @@ func (c *coder) fail(format string, args ...any) {
 // number codes a number from 0 to 1<<28 - 1.
 func (c *coder) number(n int) int {
 	if !c.reading {
+		if n < 0 || n >= 1<<28 {
+			c.fail("the number %d is not stored", n)
+		}
 		c.out = binary.AppendUvarint(c.out, uint64(n))
 		return n
 	}

@@ -117,7 +117,10 @@ func TestWriteRefuses(t *testing.T) {
 	call[0].Rules[0].Head.Value.Value = ast.Call{ast.VarTerm("f")}
 	imports := compiled(t, "package a\n\nx := 1\n")
 	imports[0].Imports = []*ast.Import{{Path: ast.VarTerm("input")}}
+	before := compiled(t, "package a\n\nx := 1\n")
+	before[0].Rules[0].Location.Row = -1
 	for want, mods := range map[string][]*ast.Module{
+		"number -1":     before,
 		"with":          compiled(t, "package a\n\nx if { input.a with input.a as 1 }\n"),
 		"*ast.SomeDecl": other,
 		"ast.Call":      call,
