@@ -248,6 +248,18 @@ func take[T any](c *coder, size *int, made *[]T, n int) []T {
 	return got
 }
 
+// slots is list for the lists of nodes, which a reader makes at once too.
+func slots[T any](c *coder, l []T, size *int, made *[]T, element func(*coder, T) T) []T {
+	n := c.size(len(l))
+	if got := take(c, size, made, n); c.reading {
+		l = got
+	}
+	for i := range l {
+		l[i] = element(c, l[i])
+	}
+	return l
+}
+
 // Kinds of scalars.
 const (
 	scalarNull = iota
@@ -354,14 +366,7 @@ func (c *coder) deeper() bool {
 }
 
 func (c *coder) body(b ast.Body) ast.Body {
-	n := c.size(len(b))
-	if made := take(c, &c.sizes.exprLists, &c.made.exprLists, n); c.reading {
-		b = made
-	}
-	for i := range b {
-		b[i] = c.expr(b[i])
-	}
-	return b
+	return slots(c, b, &c.sizes.exprLists, &c.made.exprLists, (*coder).expr)
 }
 
 // Kinds of expressions.
@@ -459,14 +464,7 @@ func (c *coder) optional(t *ast.Term) *ast.Term {
 }
 
 func (c *coder) terms(l []*ast.Term) []*ast.Term {
-	n := c.size(len(l))
-	if made := take(c, &c.sizes.termLists, &c.made.termLists, n); c.reading {
-		l = made
-	}
-	for i := range l {
-		l[i] = c.term(l[i])
-	}
-	return l
+	return slots(c, l, &c.sizes.termLists, &c.made.termLists, (*coder).term)
 }
 
 func (c *coder) term(t *ast.Term) *ast.Term {

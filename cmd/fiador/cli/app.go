@@ -77,7 +77,7 @@ func Unfit(hint, format string, args ...any) error {
 // misuse makes every usage error. Its details have the member usage (run-result.md,
 // RunError).
 func misuse(code result.Code, hint, msg string) error {
-	return &result.RunError{Code: code, Message: msg, Hint: hint, Details: map[string]any{detailUsage: true}}
+	return runerr.New(code, msg, hint, runerr.With(detailUsage, true))
 }
 
 // detailUsage is the member of details that says that the call is at fault.
