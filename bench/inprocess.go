@@ -173,7 +173,7 @@ func (s *scene) steps(src []byte) ([]step, error) {
 		{"parse", func() error { _, err := canon.Parse(src, canon.MaxIntentBytes); return err }},
 		{"schema", func() error { _, err := s.set.Validate(specs.KindIntent, doc.Value()); return err }},
 		{"intent", func() error { _, err := kernel.ParseIntent(doc.Value()); return err }},
-		{"effects, findings", func() error { in.Effects(); in.Findings(); return nil }},
+		{"effects, findings", func() error { in.Effects(s.gate.Profile); in.FindingsUnder(s.gate.Profile); return nil }},
 		{"hash of the source", func() error { canon.Sum(src); return nil }},
 		{"policy", func() error { _, err := s.gate.Judge.Eval(context.Background(), question); return err }},
 		{"decide", func() error {

@@ -31,7 +31,7 @@ type scene struct {
 	gate *harness.Gate
 }
 
-// newScene writes the profile, the built-in Rego, and an allowed and a refused
+// newScene writes the profile and the records, the built-in Rego, and an allowed and a refused
 // intent with their policy inputs.
 func newScene(dir string) (*scene, error) {
 	set, err := specs.New()
@@ -43,7 +43,15 @@ func newScene(dir string) (*scene, error) {
 		return nil, err
 	}
 	s := &scene{dir: dir, set: set, gate: gate}
-	data, err := canon.Canonical(map[string]any{"profile": gate.Profile})
+	src, err := fs.ReadFile(profiles.FS(), profiles.RecordsModule)
+	if err != nil {
+		return nil, err
+	}
+	_, records, err := profiles.ReadRecords(src)
+	if err != nil {
+		return nil, err
+	}
+	data, err := canon.Canonical(map[string]any{"profile": gate.Profile, "records": records["records"]})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +139,7 @@ func (s *scene) question(src []byte) (policy.Input, error) {
 	return policy.Input{
 		Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, KernelVersion: kernel.Version,
 		IntentSHA256: string(canon.Sum(src)), Intent: whole,
-		Effects: intent.Effects(), Findings: intent.Findings(),
+		Effects: intent.Effects(s.gate.Profile), Findings: intent.FindingsUnder(s.gate.Profile),
 	}, nil
 }
 
@@ -264,7 +272,8 @@ func (s *scene) agreeOPA(ctx context.Context, t tools, name string, _ kernel.Out
 	return nil
 }
 
-// answers are the four sets of a verdict, each element in canonical JSON.
+// answers are the four sets of a verdict, each element in canonical JSON. Fixes and options
+// are not answers of the Rego: the gate takes them from the records.
 func answers(v kernel.Verdict) [4][]string {
 	var sets [4][]string
 	add := func(i int, x any) {
@@ -280,14 +289,7 @@ func answers(v kernel.Verdict) [4][]string {
 	for i, list := range [][]kernel.Result{v.Deny, v.Clarify, v.Note} {
 		text := []string{"msg", "question", "msg"}[i]
 		for _, r := range list {
-			m := map[string]any{"id": r.ID, "path": r.Path, text: r.Text}
-			if r.Fix != "" {
-				m["fix"] = r.Fix
-			}
-			if len(r.Options) > 0 {
-				m["options"] = r.Options
-			}
-			add(i+1, m)
+			add(i+1, map[string]any{"id": r.ID, "path": r.Path, text: r.Text})
 		}
 	}
 	return sets

@@ -300,7 +300,7 @@ func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.In
 	return policy.Input{
 		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
 		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
-		Effects: intent.Effects(), Findings: intent.FindingsUnder(p),
+		Effects: intent.Effects(p), Findings: intent.FindingsUnder(p),
 	}, intent, nil
 }
 

@@ -98,11 +98,13 @@ func (s *stage) pose(t *testing.T, v *harnesstest.Vector) (posed, bool) {
 // decide judges as a gate does, but reads the intent once for all gates.
 func (p posed) decide(t *testing.T, gate *harness.Gate) (kernel.Decision, error) {
 	t.Helper()
-	verdict, err := gate.Judge.Eval(t.Context(), p.in)
+	in := p.in
+	in.Effects, in.Findings = p.intent.Effects(gate.Profile), p.intent.FindingsUnder(gate.Profile)
+	verdict, err := gate.Judge.Eval(t.Context(), in)
 	if err != nil {
 		return kernel.Decision{}, runerr.Policy(err)
 	}
-	d, err := kernel.Decide(p.intent, p.in.Effects, p.in.Findings, verdict)
+	d, err := kernel.Decide(p.intent, in.Effects, in.Findings, verdict)
 	if err != nil {
 		return kernel.Decision{}, runerr.Internal("the decision has no canonical form", err)
 	}
@@ -206,8 +208,8 @@ func foreignPackages() []adversary {
 		module("two packages", "package PKG\npackage gate.builtin\n"+harnesstest.Quiet("ADV")+permits, "load a.rego:2: unexpected package"),
 		module("no package", harnesstest.Quiet("ADV"), "load must be gate. | load package expected"),
 		{name: "package of the built-in layer in a second file", src: "package PKG\n" + harnesstest.Quiet("ADV"),
-			others: map[string]string{"builtin/permits.rego": "package gate.builtin\n" + permits},
-			want:   `load builtin/permits.rego:1: package "gate.builtin" does not belong to layer`},
+			others: map[string]string{"builtin/decide.rego": "package gate.builtin\n" + permits},
+			want:   `load builtin/decide.rego:1: package "gate.builtin" does not belong to layer`},
 		{name: "package of the built-in layer in a file that is passed over", src: "package PKG\n" + harnesstest.Quiet("ADV"),
 			others: map[string]string{"..permits.rego": "package gate.builtin\n" + permits},
 			want:   "same"},

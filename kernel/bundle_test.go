@@ -35,7 +35,7 @@ func parse(t *testing.T, src string) Intent {
 
 func permitAll(in Intent) Verdict {
 	var v Verdict
-	for _, e := range in.Effects() {
+	for _, e := range in.Effects(Profile{}) {
 		v.Permits = append(v.Permits, e.ID)
 	}
 	return v
@@ -43,7 +43,7 @@ func permitAll(in Intent) Verdict {
 
 func decide(t *testing.T, in Intent, v Verdict) Decision {
 	t.Helper()
-	d, err := Decide(in, in.Effects(), in.Findings(), v)
+	d, err := Decide(in, in.Effects(Profile{}), in.Findings(), v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,10 @@ type Effect struct {
 	Kind    EffectKind `json:"kind"`
 	Pointer string     `json:"pointer"` // JSON Pointer into the intent as it was given
 
+	// Listed says whether the profile lists the effect: the command of a run, the folder of
+	// a write, the adapter of a call. An input that has a path is always listed.
+	Listed bool `json:"listed"`
+
 	// Path is the cleaned path of a read or write effect.
 	Path string `json:"path,omitempty"`
 
@@ -57,17 +61,20 @@ type Finding struct {
 
 // Effects lists what the intent would read, write, run and call: first its inputs, then
 // its actions in order, then its declared outputs. Pointers lead into the intent as it
-// was given.
-func (in Intent) Effects() []Effect {
+// was given. The profile says which of the effects are listed.
+func (in Intent) Effects(p Profile) []Effect {
 	list := make([]Effect, 0, len(in.Inputs)+len(in.Actions)+len(in.Outputs))
-	for i, p := range in.Inputs {
-		list = append(list, pathEffect(EffectRead, "/inputs/"+strconv.Itoa(i), p))
+	for i, path := range in.Inputs {
+		list = append(list, pathEffect(EffectRead, "/inputs/"+strconv.Itoa(i), path))
 	}
 	for i, a := range in.Actions {
 		list = append(list, a.effect("/actions/"+strconv.Itoa(i)))
 	}
-	for i, p := range in.Outputs {
-		list = append(list, pathEffect(EffectWrite, "/outputs/"+strconv.Itoa(i), p))
+	for i, path := range in.Outputs {
+		list = append(list, pathEffect(EffectWrite, "/outputs/"+strconv.Itoa(i), path))
+	}
+	for i := range list {
+		list[i].Listed = p.lists(&list[i])
 	}
 	return list
 }
@@ -104,18 +111,26 @@ func (a Action) effect(pointer string) Effect {
 func (in Intent) Findings() []Finding { return few(in.allFindings()) }
 
 // FindingsUnder returns the findings of an intent under a profile. Beside Findings,
-// these are the arguments with shell metacharacters (IV-02), if the profile denies
-// them.
+// these are the names of environment variables that the profile does not list, and the
+// arguments with shell metacharacters (IV-02), if the profile denies them.
 func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
-	if p.ShellMetacharacters != MetacharactersDeny {
-		return few(list)
-	}
 	for i, a := range in.Actions {
 		at := "/actions/" + strconv.Itoa(i)
+		found := Finding{Effect: effectID(EffectRun, at)}
+		for _, name := range canon.Names(a.Env) {
+			if !p.EnvAllow.Contains(name) && !contract.IsGuarded(name) {
+				found.Code, found.Path, found.Value = finding.EnvUnlisted, canon.Pointer(at+"/env", name), name
+				list = append(list, found)
+			}
+		}
+		if p.ShellMetacharacters != MetacharactersDeny {
+			continue
+		}
 		for _, v := range contract.CheckArguments(at+"/argv", a.Argv, contract.ArgvPlain) {
 			n, _ := strconv.Atoi(v.Pointer[strings.LastIndexByte(v.Pointer, '/')+1:])
-			list = append(list, Finding{Code: finding.Metacharacter, Path: v.Pointer, Effect: effectID(EffectRun, at), Value: canon.Cut(a.Argv[n])})
+			found.Code, found.Path, found.Value = finding.Metacharacter, v.Pointer, canon.Cut(a.Argv[n])
+			list = append(list, found)
 		}
 	}
 	return few(list)

@@ -3,10 +3,12 @@ package kernel
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
 )
 
 func TestParseIntentSaysWhere(t *testing.T) {
@@ -59,12 +61,86 @@ func TestEffects(t *testing.T) {
 	in := parse(t, `{"goal":"g","inputs":["./src//a"],"outputs":["out/b"],"actions":[
 		{"kind":"run","argv":["node","x"],"env":{"B":"","A":""}},{"kind":"write","path":"out/./c","content":""},{"kind":"call","tool_id":"t","params":{}}]}`)
 	var got []string
-	for _, e := range in.Effects() {
+	for _, e := range in.Effects(Profile{}) {
 		got = append(got, e.ID+" "+e.Path+e.Command+e.ToolID+" "+strings.Join(e.Env, ","))
 	}
 	want := "read:/inputs/0 src/a |run:/actions/0 node A,B|write:/actions/1 out/c |call:/actions/2 t |write:/outputs/0 out/b "
 	if strings.Join(got, "|") != want {
 		t.Errorf("effects %q", strings.Join(got, "|"))
+	}
+}
+
+// TestListed: what the lists of a profile say of an effect. A list compares exactly, an
+// empty name is in no list, and a list of roots lists what lies below them.
+func TestListed(t *testing.T) {
+	names := func(list ...string) AllowList { return AllowList{Names: list} }
+	all := AllowList{All: true}
+	for _, tc := range []struct {
+		list AllowList
+		kind EffectKind
+		yes  []string
+		no   []string
+	}{
+		{names(), EffectRead, []string{"src/a"}, []string{""}},
+		{names("out", "pkg/gen"), EffectWrite, []string{"out/a", "out/a/b", "pkg/gen/a"}, []string{
+			"etc/a", "out", "outx/a", "Out/a", "out/", "", "pkg/a", "pkg/gen", "pkg/generated/a", "a/out/b", "/out/a",
+		}},
+		{all, EffectWrite, []string{"a", "etc/a", "/a"}, []string{"", "a/"}},
+		{names(), EffectWrite, nil, []string{"a", "out/a"}},
+		{names("node", "./x", "a/b", ".", ""), EffectRun, []string{"node"}, []string{"", "Node", "node ", "nodejs", "curl", "./x", "a/b", "."}},
+		{all, EffectRun, []string{"node", "./x", "/usr/bin/node", "."}, []string{""}},
+		{names(), EffectRun, nil, []string{"node"}},
+		{names("search", ""), EffectCall, []string{"search"}, []string{"", "Search", "searcher"}},
+		{all, EffectCall, []string{"anything"}, []string{""}},
+		{names("*"), EffectCall, nil, []string{"search"}},
+		{all, "fly", nil, []string{"a"}},
+		{all, "", nil, []string{"a"}},
+	} {
+		p := Profile{AllowedCommands: tc.list, AllowedWriteRoots: tc.list, ModelAdapters: tc.list}
+		for _, name := range append(tc.yes, tc.no...) {
+			e := Effect{Kind: tc.kind, Path: name, Command: name, AdapterID: name}
+			if got, want := p.lists(&e), slices.Contains(tc.yes, name); got != want {
+				t.Errorf("%v, %s of %q: %t, want %t", tc.list, tc.kind, name, got, want)
+			}
+		}
+	}
+	in := parse(t, `{"goal":"g","inputs":["a"],"outputs":["out/b"],"actions":[{"kind":"run","argv":["node"]},{"kind":"run","argv":["curl"]}]}`)
+	p := Profile{AllowedCommands: names("node"), AllowedWriteRoots: names("out")}
+	var got []bool
+	for _, e := range in.Effects(p) {
+		got = append(got, e.Listed)
+	}
+	if !slices.Equal(got, []bool{true, true, false, true}) {
+		t.Errorf("listed %v", got)
+	}
+}
+
+// TestUnlistedNames: an environment name outside env_allow is a finding. A name that is
+// never allowed has a finding of its own already.
+func TestUnlistedNames(t *testing.T) {
+	in := parse(t, `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"a","content":""},{"kind":"run","argv":["node"],"env":{"CI":"","TERM":"","PATH":"/x"}}]}`)
+	unlisted := func(p Profile) (names []string) {
+		for _, f := range in.FindingsUnder(p) {
+			if f.Code == finding.EnvUnlisted {
+				names = append(names, f.Value)
+				if f.Path != "/actions/1/env/"+f.Value || f.Effect != "run:/actions/1" {
+					t.Errorf("finding %+v", f)
+				}
+			}
+		}
+		return names
+	}
+	for _, tc := range []struct {
+		list AllowList
+		want []string
+	}{
+		{AllowList{}, []string{"CI", "TERM"}},
+		{AllowList{Names: []string{"CI", "PATH", "term"}}, []string{"TERM"}},
+		{AllowList{All: true}, nil},
+	} {
+		if got := unlisted(Profile{EnvAllow: tc.list}); !slices.Equal(got, tc.want) {
+			t.Errorf("%v: %q, want %q", tc.list, got, tc.want)
+		}
 	}
 }
 
@@ -137,7 +213,7 @@ func FuzzParseIntent(f *testing.F) {
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("normalising twice differs (%v)\n%s\n%s", err, first, second)
 		}
-		effects := in.Effects()
+		effects := in.Effects(Profile{})
 		var v Verdict
 		for _, e := range effects {
 			v.Permits = append(v.Permits, e.ID)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/argv"
 )
 
 // PolicyProfile is the part of a profile that a RunResult carries. It has exactly the
@@ -132,6 +134,26 @@ type Profile struct {
 	CPUCores            int                 `json:"cpu_cores"`
 	Isolation           Isolation           `json:"isolation"` // the weakest isolation that an execution may have
 	ShellMetacharacters Metacharacters      `json:"shell_metacharacters,omitempty"`
+}
+
+// lists says whether the profile lists an effect (Effect.Listed). A list that allows
+// every name does not allow the empty name. A command that is a path is in no list, and a
+// write root is no file to write.
+func (p Profile) lists(e *Effect) bool {
+	switch e.Kind {
+	case EffectRead:
+		return e.Path != ""
+	case EffectWrite:
+		below := func(root string) bool { return strings.HasPrefix(e.Path, root+"/") }
+		file := e.Path != "" && !strings.HasSuffix(e.Path, "/")
+		return file && (p.AllowedWriteRoots.All || slices.ContainsFunc(p.AllowedWriteRoots.Names, below))
+	case EffectRun:
+		name := p.AllowedCommands.All || !argv.IsPath(e.Command)
+		return e.Command != "" && name && p.AllowedCommands.Contains(e.Command)
+	case EffectCall:
+		return e.AdapterID != "" && p.ModelAdapters.Contains(e.AdapterID)
+	}
+	return false
 }
 
 // Contract returns the seven members that a RunResult carries as policy. There, a list

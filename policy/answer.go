@@ -117,8 +117,8 @@ const maxWhy = 8192
 // result checks one object and joins it with the record of its id.
 func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error) {
 	r := kernel.Result{Module: a.layer.pkg}
-	var wrapped map[string]bool
-	if id := obj.Get(ast.StringTerm("id")); id != nil {
+	wrapped := a.layer.wrapped[rule+" "] // of the rule without a literal id, of a layer with a file of records
+	if id := obj.Get(ast.StringTerm("id")); id != nil && wrapped == nil {
 		if s, ok := id.Value.(ast.String); ok {
 			wrapped = a.layer.wrapped[rule+" "+string(s)]
 		}
@@ -157,7 +157,7 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 		return r, err
 	}
 	rec, ok := records[r.ID]
-	if _, own := a.layer.ids[rule+" "+r.ID]; !ok || !own {
+	if !ok || !slices.Contains(rec.Kinds, rule) {
 		return r, a.errorf(KindEval, rule, "id "+canon.Quote(r.ID)+" is not the rule's")
 	}
 	if _, ok := canon.Lookup(a.in.Intent, r.Path); !ok {
@@ -165,6 +165,9 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	}
 	if n := utf8.RuneCountInString(rec.Description); rule == ruleClarify && n > maxWhy {
 		return r, a.errorf(KindLimit, rule, "the description of "+r.ID+" has "+strconv.Itoa(n)+" characters; the limit is "+strconv.Itoa(maxWhy))
+	}
+	if rule == ruleClarify && r.Options == nil {
+		r.Options = slices.Clone(rec.options)
 	}
 	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
 	if r.Fix == "" && rec.Fix != "" {

@@ -55,7 +55,7 @@ func BenchmarkCheckBuiltin(b *testing.B) {
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	var mods []*ast.Module
 	for _, m := range l.Modules {
-		p, err := parseModule(m, l.Package, opts)
+		p, err := parseModule(m, l, opts)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func BenchmarkCompileBuiltin(b *testing.B) {
 	mods := map[string]*ast.Module{}
 	var heads []head
 	for _, m := range l.Modules {
-		p, err := parseModule(m, l.Package, opts)
+		p, err := parseModule(m, l, opts)
 		if err != nil {
 			b.Fatal(err)
 		}

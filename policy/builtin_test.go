@@ -49,7 +49,11 @@ func TestBuiltinRego(t *testing.T) {
 		t.Fatal("the built-in policy has no Rego test")
 	}
 	ctx := context.Background()
-	store := inmem.New()
+	records, err := recordData([]Layer{builtinLayer(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := inmem.NewFromObject(records)
 	txn := storage.NewTransactionOrDie(ctx, store)
 	defer store.Abort(ctx, txn)
 	coverage := cover.New()

@@ -4,25 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"testing"
-
-	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// vectorInputs returns the policy's input for every decision vector with a readable
+// vectorInputs returns the policy's input, under a profile, for every decision vector with a readable
 // intent.
-func vectorInputs(t *testing.T) []Input {
+func vectorInputs(t *testing.T, p kernel.Profile) []Input {
 	t.Helper()
 	paths, err := filepath.Glob("../specs/vectors/run/*.json")
 	if err != nil {
@@ -54,7 +50,7 @@ func vectorInputs(t *testing.T) []Input {
 			}
 			inputs = append(inputs, Input{
 				Mode: "plan-only", ModelMode: "none", KernelVersion: "0.1.0", IntentSHA256: string(canon.Sum(doc.Bytes())),
-				Intent: doc.Value(), Effects: intent.Effects(), Findings: intent.Findings(),
+				Intent: doc.Value(), Effects: intent.Effects(p), Findings: intent.FindingsUnder(p),
 			})
 		}
 	}
@@ -63,13 +59,10 @@ func vectorInputs(t *testing.T) []Input {
 
 // bothEngines returns two engines of the built-in policy: one made every check, and the
 // other treats the layer as embedded.
-func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
+func bothEngines(t *testing.T, p kernel.Profile) (full, embedded *Engine) {
 	t.Helper()
-	p, err := LoadProfile(os.DirFS("../profiles"), profile, schemas(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := builtinLayer(t)
+	var err error
 	for _, e := range []**Engine{&full, &embedded} {
 		if *e, err = New(context.Background(), p, []Layer{l}, patient()); err != nil {
 			t.Fatal(err)
@@ -83,12 +76,13 @@ func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
 // Without the checks, every verdict and every record is the same. In the short form, each
 // intent is decided under one of the profiles.
 func TestEmbeddedLayer(t *testing.T) {
-	inputs := vectorInputs(t)
-	if len(inputs) < 350 {
-		t.Fatalf("%d intents", len(inputs))
-	}
-	for n, profile := range []string{"strict", "default", "dev"} {
-		full, embedded := bothEngines(t, profile)
+	for n, profile := range builtinNames() {
+		p := builtinProfiles(t)[profile]
+		inputs := vectorInputs(t, p)
+		if len(inputs) < 350 {
+			t.Fatalf("%d intents", len(inputs))
+		}
+		full, embedded := bothEngines(t, p)
 		var permits, denies, clarifies, notes int
 		for i, in := range inputs {
 			if i%rehearsal.Stride(3) != n%rehearsal.Stride(3) {
@@ -120,119 +114,18 @@ func TestEmbeddedLayer(t *testing.T) {
 	}
 }
 
-// TestCheckStages compares the skipped stages with the compiler's own list, and the
-// results of compiling with and without them. It also looks for other results of these
-// stages that an evaluation could read, and for "with".
-func TestCheckStages(t *testing.T) {
-	all := ast.NewCompiler().StagesToRun()
-	for _, s := range checkStages() {
-		if !slices.Contains(all, s) {
-			t.Errorf("the compiler has no stage %q", s)
-		}
-	}
-	full, embedded := bothEngines(t, "strict")
-	caps := frozenCapabilities()
-	l := builtinLayer(t)
-	parsed, err := parseEmbedded(l, caps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	every := newCompiledLayer(l.Package, caps)
-	if err := errors.Join(every.addHeads(parsed.heads, l), every.compile(parsed.mods)); err != nil {
-		t.Fatal(err)
-	}
-	for name, m := range every.compiler.Modules {
-		if got := embedded.layers[0].compiler.Modules[name]; got.Compare(m) != 0 {
-			t.Errorf("%s is compiled to\n%v\nwant\n%v", name, got, m)
-		}
-	}
-	compiler := full.layers[0].compiler
-	terms := 0
-	for _, m := range compiler.Modules {
-		ast.WalkWiths(m, func(w *ast.With) bool {
-			t.Errorf("%v: an embedded layer uses with", w.Location)
-			return false
-		})
-		ast.WalkTerms(m, func(term *ast.Term) bool {
-			terms++
-			if compiler.ComprehensionIndex(term) != nil {
-				t.Errorf("%v: the comprehension is indexed", term.Location)
-			}
-			return false
-		})
-	}
-	if terms == 0 {
-		t.Error("the policy has no term")
-	}
-}
-
-// TestEmbeddedRecords: records are read when they are needed, and an error of a record
-// becomes an error of the verdict.
-func TestEmbeddedRecords(t *testing.T) {
-	l := user(head0 + `deny contains {"id": "A_RULE", "path": "", "msg": "m"} if input.mode == "execute-sandbox"`)
+// TestEmbeddedErrors: an embedded layer without a stored form is parsed and checked like
+// every other layer.
+func TestEmbeddedErrors(t *testing.T) {
+	l := user("")
 	l.Embedded = true
-	e := newEngine(t, l)
-	in := testInput(t)
-	if _, err := e.Eval(context.Background(), in); err != nil {
-		t.Errorf("without a result: %v", err)
-	}
-	in.Mode = "execute-sandbox"
-	v, err := e.Eval(context.Background(), in)
-	asError(t, err, KindModule, `rule "deny" has no METADATA with custom.id "A_RULE"`)
-	if !reflect.DeepEqual(v, kernel.Verdict{}) {
-		t.Errorf("a verdict stands beside the error: %+v", v)
-	}
-	if _, err := e.Rules(); err == nil {
-		t.Error("records of a layer that has none")
-	}
-
-	for _, src := range []string{head0 + "deny contains", "", head0 + "x := 1", head0 + `deny contains 1`, head0 + deny("A_RULE", "x := 1; x := x + 1")} {
+	for _, src := range []string{
+		head0 + `deny contains {"id": "A_RULE", "path": "", "msg": "m"} if input.mode == "execute-sandbox"`, head0 + "deny contains", "",
+		head0 + "x := 1", head0 + `deny contains 1`, head0 + deny("A_RULE", "x := 1; x := x + 1"),
+	} {
 		l.Modules[0].Source = []byte(src)
 		_, err := New(context.Background(), testProfile(), []Layer{l}, patient())
 		asError(t, err, KindModule, "user/test.rego")
-	}
-}
-
-// TestEachModule checks the order of answers and the handling of errors and panics, on
-// one core and on several.
-func TestEachModule(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	var l Layer
-	for i := range 50 {
-		l.Modules = append(l.Modules, Module{Name: fmt.Sprintf("m%02d", i)})
-	}
-	line := func(m Module) (p parsedModule, err error) {
-		p.heads = []head{{module: m.Name}}
-		return p, nil
-	}
-	for _, cores := range []int{1, 4} {
-		runtime.GOMAXPROCS(cores)
-		parsed, err := eachModule(l, line)
-		if err != nil || len(parsed) != 50 {
-			t.Fatalf("%d modules, error %v", len(parsed), err)
-		}
-		for i, p := range parsed {
-			if p.heads[0].module != l.Modules[i].Name {
-				t.Errorf("module %d is %q", i, p.heads[0].module)
-			}
-		}
-		_, err = eachModule(l, func(m Module) (parsedModule, error) {
-			if m.Name > "m10" {
-				return parsedModule{}, errors.New(m.Name)
-			}
-			return parsedModule{}, nil
-		})
-		if err == nil || err.Error() != "m11" {
-			t.Errorf("error is %v, want that of the first module", err)
-		}
-		func() {
-			defer func() {
-				if p := recover(); p == nil {
-					t.Errorf("%d cores: the panic is lost", cores)
-				}
-			}()
-			_, _ = eachModule(l, func(Module) (parsedModule, error) { panic("runtime text") })
-		}()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
 )
 
 // Engine is a compiled profile. Any number of goroutines may call its methods at once.
@@ -57,7 +58,11 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err != nil {
 		return nil, &Error{Kind: KindProfile, Msg: "profile " + canon.Quote(p.Name) + " has no canonical form"}
 	}
-	if e.store, err = NewStore(profile, nil); err != nil {
+	records, err := recordData(layers)
+	if err != nil {
+		return nil, err
+	}
+	if e.store, err = NewStore(profile, records); err != nil {
 		return nil, err
 	}
 	e.provenance = newProvenance(p, digest, layers)
@@ -83,6 +88,20 @@ func checkLayers(layers []Layer) error {
 		}
 	}
 	return nil
+}
+
+// recordData returns the document of the file of records of the layers, or nil.
+func recordData(layers []Layer) (map[string]any, error) {
+	for _, l := range layers {
+		if file := l.records(); file != nil {
+			_, doc, err := profiles.ReadRecords(file.Source)
+			if err != nil {
+				return nil, file.Errorf(0, "%v", err)
+			}
+			return doc, nil
+		}
+	}
+	return nil, nil
 }
 
 // NewStore returns a store with data.profile, and with the decoded documents of more
@@ -200,10 +219,12 @@ func (e *Engine) Choices(pkg string) []string {
 func (e *Engine) kinds(pkg string) map[string]int {
 	kinds := map[string]int{}
 	for _, l := range e.layers {
-		for _, h := range l.ids {
-			if l.pkg == pkg && h.id != "" {
-				kinds[h.id]++
-			}
+		if l.pkg != pkg {
+			continue
+		}
+		records, _ := l.records() // compiling has refused records that cannot be read
+		for id, r := range records {
+			kinds[id] = len(r.Kinds)
 		}
 	}
 	return kinds
@@ -214,7 +235,7 @@ func (e *Engine) kinds(pkg string) map[string]int {
 func (e *Engine) Rules() ([]Rule, error) {
 	var rules []Rule
 	for _, l := range e.layers {
-		records, err := l.written()
+		records, err := l.records()
 		if err != nil {
 			return nil, err
 		}

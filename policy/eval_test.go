@@ -169,7 +169,7 @@ func TestInputDocument(t *testing.T) {
 		Mode: "plan-only", ModelMode: "none", KernelVersion: "0.1.0", IntentSHA256: "sha256:x",
 		Intent: map[string]any{"goal": "g", "n": json.Number("1.5"), "l": []any{nil, true, json.Number("9007199254740991")}},
 		Effects: []kernel.Effect{
-			{ID: "write:/actions/0", Kind: "write", Pointer: "/actions/0", Path: "out/a.txt"},
+			{ID: "write:/actions/0", Kind: "write", Pointer: "/actions/0", Listed: true, Path: "out/a.txt"},
 			{ID: "read:/inputs/0", Kind: "read", Pointer: "/inputs/0"},
 			{ID: "run:/actions/1", Kind: "run", Pointer: "/actions/1", Command: "node", Argv: []string{"node", "x.js"}, Env: []string{"CI"}},
 			{ID: "run:/actions/3", Kind: "run", Pointer: "/actions/3"},
@@ -177,15 +177,24 @@ func TestInputDocument(t *testing.T) {
 		},
 		Findings: []kernel.Finding{{Code: "placeholder", Path: "/goal", Value: "<environment>"}},
 	}
-	want := `{"contract":"1.0.0","effects":[` +
-		`{"id":"write:/actions/0","kind":"write","path":"out/a.txt","pointer":"/actions/0"},` +
-		`{"id":"read:/inputs/0","kind":"read","path":"","pointer":"/inputs/0"},` +
-		`{"argv":["node","x.js"],"command":"node","env":["CI"],"id":"run:/actions/1","kind":"run","pointer":"/actions/1"},` +
-		`{"argv":[],"command":"","env":[],"id":"run:/actions/3","kind":"run","pointer":"/actions/3"},` +
-		`{"adapter_id":"","id":"call:/actions/2","kind":"call","pointer":"/actions/2","tool_id":"t"}],` +
+	want := `{"contract":"1.1.0","effects":[` +
+		`{"id":"write:/actions/0","kind":"write","listed":true,"path":"out/a.txt","pointer":"/actions/0"},` +
+		`{"id":"read:/inputs/0","kind":"read","listed":false,"path":"","pointer":"/inputs/0"},` +
+		`{"argv":["node","x.js"],"command":"node","env":["CI"],"id":"run:/actions/1","kind":"run","listed":false,"pointer":"/actions/1"},` +
+		`{"argv":[],"command":"","env":[],"id":"run:/actions/3","kind":"run","listed":false,"pointer":"/actions/3"},` +
+		`{"adapter_id":"","id":"call:/actions/2","kind":"call","listed":false,"pointer":"/actions/2","tool_id":"t"}],` +
 		`"findings":[{"code":"placeholder","effect":"","other":"","path":"/goal","value":"<environment>"}],` +
 		`"intent":{"goal":"g","l":[null,true,9007199254740991],"n":1.5},` +
 		`"intent_sha256":"sha256:x","kernel_version":"0.1.0","mode":"plan-only","model_mode":"none"}`
+	in.Findings = append(in.Findings, kernel.Finding{Code: finding.EnvUnlisted})
+	first := in
+	first.Contract = ContractFirst
+	old, err := canon.Canonical(first.Document())
+	wantOld := strings.NewReplacer(`"1.1.0"`, `"1.0.0"`, `"listed":true,`, "", `"listed":false,`, "").Replace(want)
+	if err != nil || string(old) != wantOld {
+		t.Errorf("the first version is\n%s (error %v)\nwant\n%s", old, err, wantOld)
+	}
+	in.Findings = in.Findings[:1]
 	for _, embedded := range []bool{false, true} {
 		got, err := inputTerm(in.Document(), embedded)
 		if err != nil {

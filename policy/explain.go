@@ -77,7 +77,15 @@ func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
 func (e *Engine) fired(rule string, r kernel.Result) (Fired, error) {
 	for _, l := range e.layers {
 		if l.pkg == r.Module {
-			return Fired{Result: r, Rule: rule, Fix: r.Fix, Place: e.place(l.ids[rule+" "+r.ID])}, nil
+			h, ok := l.ids[rule+" "+r.ID]
+			if !ok {
+				records, err := l.records()
+				if err != nil {
+					return Fired{}, err
+				}
+				h = head{module: records[r.ID].Module, line: records[r.ID].Line}
+			}
+			return Fired{Result: r, Rule: rule, Fix: r.Fix, Place: e.place(h)}, nil
 		}
 	}
 	return Fired{}, &Error{Kind: KindEval, Module: r.Module, Rule: r.ID, Msg: "no layer has the rule"}

@@ -114,8 +114,9 @@ note contains {"id": "ASK", "path": "", "msg": m} if {
 // TestExplainAgrees explains the policy's input of every vector. An explanation has the
 // permits of the verdict, and each answer once.
 func TestExplainAgrees(t *testing.T) {
-	e, _ := bothEngines(t, "default")
-	inputs := vectorInputs(t)
+	p := builtinProfiles(t)["default"]
+	e, _ := bothEngines(t, p)
+	inputs := vectorInputs(t, p)
 	permitted := 0
 	for i := 0; i < len(inputs); i += 9 * rehearsal.Stride(3) {
 		x, err := e.Explain(context.Background(), inputs[i])

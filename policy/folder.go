@@ -13,6 +13,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/profiles"
 )
 
 // Folder is a folder with policy files. Messages name it Show, or Dir if Show is empty.
@@ -50,7 +51,7 @@ const (
 // *_test.rego, in the order of their paths. It skips names that begin with "..". pkg is
 // the layer's package, or a prefix such as PrefixOrg; with a prefix, the first module
 // names the package. Module names begin with the package's own path, as in
-// "org/acme/deploy.rego".
+// "org/acme/deploy.rego". The last module of the built-in layer is the file of its records.
 //
 // A folder without modules gives a layer without modules, which New refuses.
 func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
@@ -60,6 +61,13 @@ func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
 	}
 	if err := f.checkTests(lim); err != nil {
 		return Layer{}, err
+	}
+	if records := path.Base(profiles.RecordsModule); pkg == Builtin && f.has(records) {
+		src, err := f.read(records, "records", lim.orDefault().ModuleBytes)
+		if err != nil {
+			return Layer{}, err
+		}
+		files = append(files, Module{Name: records, Source: src})
 	}
 	l := Layer{Package: pkg, Modules: files}
 	if strings.HasSuffix(pkg, ".") {
@@ -164,12 +172,17 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 	return modules, err
 }
 
+func (f Folder) has(rel string) bool {
+	_, err := fs.Stat(f.FS, path.Join(f.Dir, rel))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // profile reads the data of a profile.
 func (f Folder) profile(rel string) ([]byte, error) {
 	src, err := f.read(rel, "profile", MaxProfileBytes)
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Kind = KindProfile
-		if _, err := fs.Stat(f.FS, path.Join(f.Dir, rel)); errors.Is(err, fs.ErrNotExist) {
+		if !f.has(rel) {
 			e.Msg = "there is no such file: a profile is a folder with a profile.json"
 		}
 	}

@@ -1,15 +1,21 @@
 package policy
 
 import (
+	"cmp"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
 )
 
 // Input is one question to the policy. Intent is a decoded canonical document:
 // map[string]any, []any, string, json.Number, bool and nil.
+//
+// Contract is ContractFirst if a replay asks as it was asked then, and otherwise empty.
 type Input struct {
+	Contract      string
 	Mode          string
 	ModelMode     string
 	KernelVersion string
@@ -24,21 +30,28 @@ type Input struct {
 // is always present.
 func (in Input) Document() map[string]any {
 	effects := make([]any, len(in.Effects))
+	first := in.Contract == ContractFirst
 	for i := range in.Effects {
-		effects[i] = effectValue(&in.Effects[i])
+		effect := effectValue(&in.Effects[i])
+		if effects[i] = effect; first {
+			delete(effect, "listed")
+		}
 	}
-	findings := make([]any, len(in.Findings))
-	for i, f := range in.Findings {
-		findings[i] = map[string]any{
+	findings := make([]any, 0, len(in.Findings))
+	for _, f := range in.Findings {
+		if first && f.Code == finding.EnvUnlisted {
+			continue
+		}
+		findings = append(findings, map[string]any{
 			"code":   f.Code,
 			"path":   f.Path,
 			"effect": f.Effect,
 			"value":  f.Value,
 			"other":  f.Other,
-		}
+		})
 	}
 	return map[string]any{
-		"contract":       ContractVersion,
+		"contract":       cmp.Or(in.Contract, ContractVersion),
 		"mode":           in.Mode,
 		"model_mode":     in.ModelMode,
 		"kernel_version": in.KernelVersion,
@@ -74,6 +87,7 @@ func effectValue(e *kernel.Effect) map[string]any {
 		"id":      e.ID,
 		"kind":    string(e.Kind),
 		"pointer": e.Pointer,
+		"listed":  e.Listed,
 	}
 	switch e.Kind {
 	case kernel.EffectRead, kernel.EffectWrite:

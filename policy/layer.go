@@ -21,8 +21,7 @@ type compiledLayer struct {
 	asked   rulesQuery                      // asks all of rules
 	ids     map[string]head                 // by rule + " " + id; permits have no id
 	wrapped map[string]map[string]bool      // by rule + " " + id: the members that totalHeads has wrapped
-	records func() (map[string]Rule, error) // by id, for answers; the caller must not change the map
-	written func() (map[string]Rule, error) // the same, read from the sources
+	records func() (map[string]Rule, error) // by id; the caller must not change the map
 }
 
 func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
@@ -39,19 +38,23 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 		return nil, err
 	}
 	if l.Embedded {
-		return compileEmbedded(l, caps)
+		if c := openLayer(l, caps); c != nil {
+			return c, nil
+		}
 	}
 	p, records, err := parseLayer(l, caps)
 	if err != nil {
 		return nil, err
 	}
 	c := newCompiledLayer(l.Package, caps)
-	c.written = func() (map[string]Rule, error) { return records, nil }
-	c.records = c.written
-	c.compiler.WithSchemas(inputSchema())
+	c.records = func() (map[string]Rule, error) { return records, nil }
 	if err := c.addHeads(p.heads, l); err != nil {
 		return nil, err
 	}
+	if c.embedded = l.Embedded; c.embedded {
+		return c, c.compile(p.mods)
+	}
+	c.compiler.WithSchemas(inputSchema())
 	c.wrapped = totalHeads(p.mods)
 	if err := c.compile(p.mods); err != nil {
 		return nil, err
@@ -68,8 +71,8 @@ func CheckModules(l Layer) []error {
 	opts := ParserOptions()
 	opts.ProcessAnnotation = true
 	var errs []error
-	for _, m := range l.Modules {
-		if _, err := parseModule(m, l.Package, opts); err != nil {
+	for _, m := range l.Rego() {
+		if _, err := parseModule(m, l, opts); err != nil {
 			errs = append(errs, located(err, []Layer{l}))
 		}
 	}
@@ -85,33 +88,25 @@ type parsedLayer struct {
 // parseLayer parses and checks the modules of a layer, and reads their records.
 func parseLayer(l Layer, caps *ast.Capabilities) (parsedLayer, map[string]Rule, error) {
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
-	parsed, err := eachModule(l, func(m Module) (parsedModule, error) { return parseModule(m, l.Package, opts) })
-	if err != nil {
-		return parsedLayer{}, nil, err
-	}
-	p := joinModules(l, parsed)
+	p := parsedLayer{mods: map[string]*ast.Module{}}
 	var records []Rule
-	for _, m := range parsed {
+	for _, source := range l.Rego() {
+		m, err := parseModule(source, l, opts)
+		if err != nil {
+			return parsedLayer{}, nil, err
+		}
 		records = append(records, m.records...)
-	}
-	joined, err := joinRecords(l.Package, records, p.heads)
-	return p, joined, err
-}
-
-// joinModules puts the parsed modules of a layer together, in the order of the layer.
-func joinModules(l Layer, parsed []parsedModule) parsedLayer {
-	p := parsedLayer{mods: make(map[string]*ast.Module, len(parsed))}
-	for i, m := range parsed {
 		// Comments and annotations have been read. A decision cannot depend on them, and
 		// the compiler need not carry them.
 		m.mod.Annotations, m.mod.Comments = nil, nil
 		for _, r := range m.mod.Rules {
 			r.Annotations = nil
 		}
-		p.mods[l.Modules[i].Name] = m.mod
+		p.mods[source.Name] = m.mod
 		p.heads = append(p.heads, m.heads...)
 	}
-	return p
+	joined, err := joinRecords(l, records, p.heads)
+	return p, joined, err
 }
 
 // checkSizes makes those checks of a layer that need no parser. checkLayers has refused two
@@ -120,7 +115,7 @@ func checkSizes(l Layer, lim Limits) error {
 	if !validPackage(l.Package) {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
 	}
-	if len(l.Modules) == 0 {
+	if rego := l.Rego(); len(rego) == 0 {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " has no module"}
 	}
 	total := 0
@@ -153,11 +148,12 @@ func validPackage(pkg string) bool {
 }
 
 // addHeads records the rules and ids of the layer. An id belongs to one rule of a kind,
-// so that a result leads to one place in the source.
+// so that a result leads to one place in the source. With a file of records, a layer has
+// one rule of a kind, with the id "".
 func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 	for _, h := range heads {
 		key := h.rule + " " + h.id
-		if first, dup := c.ids[key]; dup && h.id != "" {
+		if first, dup := c.ids[key]; dup && h.rule != rulePermit {
 			e := moduleErrorf(h.module, h.line, "a second rule %q has the id %q; the first is at %s:%d", h.rule, h.id, cmp.Or(fileOf([]Layer{l}, first.module), first.module), first.line)
 			e.Rule = h.id
 			return e

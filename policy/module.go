@@ -57,13 +57,13 @@ type parsedModule struct {
 
 // parseModule parses one module and makes every check that does not need the rest of
 // its layer.
-func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, error) {
+func parseModule(m Module, l Layer, opts ast.ParserOptions) (parsedModule, error) {
 	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
 	if err != nil {
 		return parsedModule{}, parseError(m.Name, err)
 	}
-	if got := PackageName(mod); got != pkg {
-		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
+	if got := PackageName(mod); got != l.Package {
+		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, l.Package)
 	}
 	if err := cmp.Or(checkReferences(m.Name, mod), checkNegations(m.Name, mod)); err != nil {
 		return parsedModule{}, err
@@ -72,18 +72,18 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 	if p.records, err = moduleRecords(m.Name, mod); err != nil {
 		return parsedModule{}, err
 	}
-	p.heads, err = moduleHeads(m.Name, pkg, mod)
+	p.heads, err = moduleHeads(m.Name, l, mod)
 	return p, err
 }
 
 // moduleHeads returns the rules through which a module answers.
-func moduleHeads(name, pkg string, mod *ast.Module) ([]head, error) {
+func moduleHeads(name string, l Layer, mod *ast.Module) ([]head, error) {
 	var heads []head
 	for _, r := range mod.Rules {
 		if !IsAnswer(string(r.Head.Ref()[0].Value.(ast.Var))) {
 			continue
 		}
-		h, err := inspectRule(name, pkg, r)
+		h, err := inspectRule(name, l, r)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func PackageName(mod *ast.Module) string {
 }
 
 // inspectRule checks the form of one of the four rules.
-func inspectRule(name, pkg string, r *ast.Rule) (head, error) {
+func inspectRule(name string, l Layer, r *ast.Rule) (head, error) {
 	ref := r.Head.Ref()
 	rule := string(ref[0].Value.(ast.Var))
 	line := r.Location.Row
@@ -114,7 +114,7 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, error) {
 		return fail("rule %q must be a set: write %q", rule, rule+" contains … if { … }")
 	}
 	if rule == rulePermit {
-		if pkg != Builtin {
+		if l.Package != Builtin {
 			return fail("only layer %q may define rule %q", Builtin, rulePermit)
 		}
 		h := head{rule: rule, module: name, line: line}
@@ -127,15 +127,17 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, error) {
 	if !ok {
 		return fail("rule %q must contain an object literal with a literal %q", rule, "id")
 	}
-	id, problem := headID(rule, obj)
+	records := l.records()
+	id, problem := headID(rule, obj, records != nil)
 	if problem != "" {
 		return fail("rule %q: %s", rule, problem)
 	}
 	return head{rule: rule, id: id, module: name, line: line}, nil
 }
 
-// headID returns the literal id of a head's object, or a description of its fault.
-func headID(rule string, obj ast.Object) (id, problem string) {
+// headID returns the literal id of a head's object, or a description of its fault. A head of
+// a layer with records has no literal id.
+func headID(rule string, obj ast.Object, records bool) (id, problem string) {
 	var names []string
 	obj.Foreach(func(k, v *ast.Term) {
 		key, ok := k.Value.(ast.String)
@@ -154,6 +156,9 @@ func headID(rule string, obj ast.Object) (id, problem string) {
 	switch {
 	case problem != "":
 		return "", problem
+	case records && id != "":
+		return "", `member "id" must come from a record, as in data.records[code].id`
+	case records:
 	case !validID(id):
 		return "", `member "id" must be a literal string that matches [A-Z][A-Z0-9_]{1,31}`
 	}
@@ -272,7 +277,9 @@ func (c *referenceCheck) ref(ref ast.Ref, loc *ast.Location) {
 	case head.Compare(ast.Var("print")) == 0:
 		c.fail(loc, "undefined function %q: %s", "print", whyOmitted("print"))
 	case head.Compare(ast.DefaultRootDocument.Value) == 0:
-		if len(ref) > 1 && ref[1].Value.Compare(ast.String("profile")) == 0 || len(ref) >= len(c.own) && ref.HasPrefix(c.own) {
+		sees := len(ref) > 1 && (ref[1].Value.Compare(ast.String("profile")) == 0 ||
+			ref[1].Value.Compare(ast.String("records")) == 0 && c.own.String() == "data."+Builtin)
+		if sees || len(ref) >= len(c.own) && ref.HasPrefix(c.own) {
 			return
 		}
 		c.fail(loc, "%q is neither data.profile nor the module's own package", canon.Cut(ref.String()))

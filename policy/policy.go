@@ -54,16 +54,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/fiador/fiador/profiles"
 )
 
 // ContractVersion is the version of the input document and of the four rules.
-const ContractVersion = "1.0.0"
+const ContractVersion = "1.1.0"
+
+// ContractFirst is the first version: without the member listed, and without the finding
+// env_unlisted.
+const ContractFirst = "1.0.0"
 
 // Builtin is the package of the layer that decides permits.
 const Builtin = "gate.builtin"
 
-// Module is one Rego file of a layer. Name is a slash-separated path such as
+// Module is one Rego file of a layer, or the file of its records. Name is a slash-separated path such as
 // "builtin/paths.rego" or "org/acme/deploy.rego". It appears in the provenance of a
 // result, and is the same on every machine. File is the path at which the author finds
 // the file, if it is another path; it appears in errors.
@@ -83,6 +90,10 @@ func (m Module) Errorf(line int, format string, args ...any) *Error {
 
 // Layer is one Rego package and its modules.
 //
+// Of the layer gate.builtin, one module can be a file of records (profiles.ReadRecords).
+// Then its rules have no literal ids: the records say which ids answers have, and the rules
+// see them as data.records.
+//
 // Embedded says that the layer's sources are part of the program. A test of the program
 // then proves what [New] proves of other layers: TestEmbeddedLayer does so for the
 // built-in policy, and proves that no rule of it uses "with". New leaves out the checks
@@ -96,6 +107,26 @@ type Layer struct {
 	Modules  []Module
 	Embedded bool
 	Stored   []byte
+}
+
+// Rego returns the modules of a layer without the file of its records.
+func (l Layer) Rego() []Module {
+	if i := l.recordsAt(); i >= 0 {
+		return slices.Delete(slices.Clone(l.Modules), i, i+1)
+	}
+	return l.Modules
+}
+
+// records returns the file of the layer's records, or nil.
+func (l Layer) records() *Module {
+	if i := l.recordsAt(); i >= 0 {
+		return &l.Modules[i]
+	}
+	return nil
+}
+
+func (l Layer) recordsAt() int {
+	return slices.IndexFunc(l.Modules, func(m Module) bool { return l.Package == Builtin && m.Name == profiles.RecordsModule })
 }
 
 // Limits bound the time, the memory and the sizes of a policy. A zero member means the

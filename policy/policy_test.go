@@ -57,12 +57,12 @@ func testInput(t testing.TB) Input {
 		IntentSHA256: string(canon.Sum(doc.Bytes())),
 		Intent:       doc.Value(),
 		Effects: []kernel.Effect{
-			{ID: "write:/actions/0", Kind: "write", Pointer: "/actions/0", Path: "out/summary.md"},
-			{ID: "run:/actions/1", Kind: "run", Pointer: "/actions/1", Command: "node", Argv: []string{"node", "scripts/build.js", "--out", "dist"}},
-			{ID: "write:/actions/2", Kind: "write", Pointer: "/actions/2", Path: "dist/index.html"},
-			{ID: "read:/inputs/0", Kind: "read", Pointer: "/inputs/0", Path: "scripts/build.js"},
-			{ID: "write:/outputs/0", Kind: "write", Pointer: "/outputs/0", Path: "out/summary.md"},
-			{ID: "write:/outputs/1", Kind: "write", Pointer: "/outputs/1", Path: "dist/index.html"},
+			{ID: "write:/actions/0", Kind: "write", Pointer: "/actions/0", Listed: true, Path: "out/summary.md"},
+			{ID: "run:/actions/1", Kind: "run", Pointer: "/actions/1", Listed: true, Command: "node", Argv: []string{"node", "scripts/build.js", "--out", "dist"}},
+			{ID: "write:/actions/2", Kind: "write", Pointer: "/actions/2", Listed: true, Path: "dist/index.html"},
+			{ID: "read:/inputs/0", Kind: "read", Pointer: "/inputs/0", Listed: true, Path: "scripts/build.js"},
+			{ID: "write:/outputs/0", Kind: "write", Pointer: "/outputs/0", Listed: true, Path: "out/summary.md"},
+			{ID: "write:/outputs/1", Kind: "write", Pointer: "/outputs/1", Listed: true, Path: "dist/index.html"},
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -10,9 +11,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/profiles"
 )
 
-// Rule is the record of one rule id: the content of its METADATA, and its place.
+// Rule is the record of one rule id: the content of its METADATA or of its record in the
+// file of records, and its place.
 type Rule struct {
 	ID          string   `json:"id"`
 	Title       string   `json:"title"`
@@ -24,18 +28,23 @@ type Rule struct {
 	Layer       string   `json:"layer"`
 	Module      string   `json:"module"`
 	File        string   `json:"file"` // as the author finds the file
-	Line        int      `json:"line"` // line of the METADATA block
+	Line        int      `json:"line"` // line of the METADATA block, or of the record in its file
+
+	options []string // of a question that gives none itself
 }
 
 // joinRecords joins the records of a layer's modules and checks them against the heads:
 // every id has a record, and every record has an id.
-func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error) {
+func joinRecords(l Layer, list []Rule, heads []head) (map[string]Rule, error) {
+	if file := l.records(); file != nil {
+		return fileRecords(*file, list)
+	}
 	records := make(map[string]Rule, len(list))
 	for _, r := range list {
 		if old, dup := records[r.ID]; dup {
 			return nil, recordErrorf(r, "record %q stands a second time; the first is at %s:%d", r.ID, old.Module, old.Line)
 		}
-		r.Layer = pkg
+		r.Layer = l.Package
 		records[r.ID] = r
 	}
 	for _, h := range heads {
@@ -59,6 +68,49 @@ func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error)
 		}
 	}
 	return records, nil
+}
+
+// fileRecords returns the rules that a file of records describes: each can deny, and one
+// with a question can ask or note. In such a layer no module has records of its own.
+func fileRecords(file Module, list []Rule) (map[string]Rule, error) {
+	if len(list) > 0 {
+		return nil, recordErrorf(list[0], "record %q stands in a module; the layer's records are in %s", list[0].ID, file.Name)
+	}
+	byCode, _, err := profiles.ReadRecords(file.Source)
+	if err != nil {
+		return nil, file.Errorf(0, "%v", err)
+	}
+	codes := slices.Sorted(maps.Keys(byCode))
+	pointers := make([]string, len(codes))
+	for i, code := range codes {
+		pointers[i] = canon.Pointer("/records", code)
+	}
+	at := canon.Locate(file.Source, pointers)
+	rules := map[string]Rule{}
+	for i, code := range codes {
+		from := byCode[code]
+		r := rules[from.ID]
+		if r.ID = from.ID; !validID(r.ID) {
+			return nil, file.Errorf(0, "%s: id must match [A-Z][A-Z0-9_]{1,31}", pointers[i])
+		}
+		if from.Title != "" {
+			r = Rule{
+				ID: r.ID, Title: from.Title, Description: from.Description, Fix: from.Fix, Since: from.Since, Priority: kernel.DefaultPriority,
+				Kinds: r.Kinds, Layer: Builtin, Module: file.Name, Line: 1 + bytes.Count(file.Source[:at[i].Start], []byte{'\n'}), options: from.Options,
+			}
+			if from.Priority != nil {
+				r.Priority = *from.Priority
+			}
+		}
+		if r.Kinds == nil {
+			r.Kinds = []string{ruleDeny}
+		}
+		if from.Question != "" {
+			r.Kinds = []string{ruleClarify, ruleDeny, ruleNote}
+		}
+		rules[r.ID] = r
+	}
+	return rules, nil
 }
 
 // moduleRecords reads the METADATA of a module.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -18,7 +17,7 @@ const StoredFile = "policy.stored"
 // error is an *Error; it is of KindModule if a module has what the form cannot hold.
 func Store(l Layer) ([]byte, error) {
 	caps := frozenCapabilities()
-	p, records, err := parseLayer(l, caps)
+	p, _, err := parseLayer(l, caps)
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +29,8 @@ func Store(l Layer) ([]byte, error) {
 	for _, h := range p.heads {
 		layer.Rules = append(layer.Rules, stored.Rule{Name: h.rule, ID: h.id, Module: h.module, Line: h.line})
 	}
-	for _, id := range slices.Sorted(maps.Keys(records)) {
-		r := records[id]
-		layer.Records = append(layer.Records, stored.Record{
-			ID: r.ID, Title: r.Title, Description: r.Description, Fix: r.Fix, Since: r.Since, Module: r.Module, Priority: r.Priority, Line: r.Line,
-		})
-	}
-	for _, m := range l.Modules {
+	rego := l.Rego()
+	for _, m := range rego {
 		layer.Modules = append(layer.Modules, c.compiler.Modules[m.Name])
 	}
 	form, err := stored.Write(storedKey(l), layer)
@@ -60,29 +54,29 @@ func storedKey(l Layer) []string {
 // The compiler then compiles the layer's query, which calls no function but equality.
 func openLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
 	layer, ok := stored.Read(l.Stored, storedKey(l))
-	if !ok || len(layer.Modules) != len(l.Modules) {
+	rego := l.Rego()
+	if !ok || len(layer.Modules) != len(rego) {
 		return nil
 	}
 	heads := make([]head, len(layer.Rules))
 	for i, r := range layer.Rules {
 		heads[i] = head{rule: r.Name, id: r.ID, module: r.Module, line: r.Line}
 	}
-	mods := make(map[string]*ast.Module, len(l.Modules))
-	for i, m := range l.Modules {
+	mods := make(map[string]*ast.Module, len(rego))
+	for i, m := range rego {
 		mods[m.Name] = layer.Modules[i]
 	}
-	c := newEmbeddedLayer(l, caps)
+	c := newCompiledLayer(l.Package, caps)
+	c.embedded = true
 	if c.addHeads(heads, l) != nil {
 		return nil
 	}
 	c.records = sync.OnceValues(func() (map[string]Rule, error) {
-		list := make([]Rule, len(layer.Records))
-		for i, r := range layer.Records {
-			list[i] = Rule{
-				ID: r.ID, Title: r.Title, Description: r.Description, Fix: r.Fix, Since: r.Since, Module: r.Module, Priority: r.Priority, Line: r.Line,
-			}
+		if l.records() != nil {
+			return joinRecords(l, nil, heads)
 		}
-		return joinRecords(l.Package, list, heads)
+		_, records, err := parseLayer(l, caps)
+		return records, err
 	})
 	c.compiler.WithCapabilities(&ast.Capabilities{Builtins: []*ast.Builtin{ast.Equality}})
 	c.compiler.WithSkipStages(slices.DeleteFunc(ast.AllStages(), func(s ast.StageID) bool { return s == ast.StageBuildRuleIndices })...)

@@ -23,7 +23,7 @@ func totalHeads(mods map[string]*ast.Module) map[string]map[string]bool {
 				continue
 			}
 			obj := r.Head.Key.Value.(ast.Object)
-			id, _ := headID(string(name), obj)
+			id, _ := headID(string(name), obj, false)
 			own := map[string]bool{}
 			whole := ast.NewObject()
 			obj.Foreach(func(k, v *ast.Term) {

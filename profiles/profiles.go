@@ -5,13 +5,12 @@
 // Only this policy permits effects. In a profile.json "*" allows everything, and an
 // absent list allows nothing.
 //
-// A rule of the policy has a record: a METADATA comment above one of the rules with its
-// id. The record has title (the refuse_reason of a denial), description (why a question
-// is asked), custom.id and custom.fix. It has custom.priority if a question does not
-// have the usual priority.
+// builtin/records.json has a record for each code of a finding (Record). It says what a
+// finding means, and is data.records in the Rego.
 //
 // builtin/policy.stored has the compiled modules (policy.Store). It is made again after
-// every change of a module, of the capabilities or of OPA; a test says when.
+// every change of a module, of the records, of the capabilities or of OPA; a test says
+// when.
 package profiles
 
 //go:generate go test ../policy -count=1 -run ^TestStoredForm$ -update-stored
@@ -22,16 +21,7 @@ import (
 )
 
 //go:embed strict/profile.json default/profile.json dev/profile.json
-//go:embed builtin/calls.rego
-//go:embed builtin/clarity.rego
-//go:embed builtin/commands.rego
-//go:embed builtin/facts.rego
-//go:embed builtin/interpreters.rego
-//go:embed builtin/paths.rego
-//go:embed builtin/permits.rego
-//go:embed builtin/policy.stored
-//go:embed builtin/risk.rego
-//go:embed builtin/structure.rego
+//go:embed builtin/decide.rego builtin/records.json builtin/policy.stored
 var files embed.FS
 
 // FS returns the built-in profiles and policy modules, without the tests of the

@@ -112,87 +112,96 @@ func members(maps ...map[string]any) []string {
 	return slices.Compact(names)
 }
 
-// TestRecords checks the properties of the modules' text that a reader of records
-// needs. Each id in a head has one record, above one of its rules, with a title, a
-// description and a fix. Every denial has a fix, and it equals the fix of the record. A
-// permit has a title and a description.
-func TestRecords(t *testing.T) {
-	head := regexp.MustCompile(`(?m)^(deny|clarify|note) contains \{\s*"id": "([A-Z][A-Z0-9_]{1,31})",`)
-	anyHead := regexp.MustCompile(`(?m)^(deny|clarify|note) contains `)
-	record := regexp.MustCompile(`(?m)^# METADATA\n# title: (.+)\n# description: (.+)\n# custom:\n#   id: (.+)\n#   since: \d+\.\d+\.\d+\n#   fix: (.+)\n(?:#   priority: (\d+)\n)?deny contains \{\s*"id": "(.+?)",`)
-	permit := regexp.MustCompile(`(?m)^# METADATA\n# title: (.+)\n# description: (.+)\npermit contains id if \{`)
-	priorities := map[string]string{"CONTRADICTION": "90", "PLACEHOLDER": "80", "DONE_UNDEFINED": "70"}
-
-	seen := map[string]string{}
-	modules, err := fs.Glob(FS(), "builtin/*.rego")
+// builtinText returns the text of a file of the built-in policy.
+func builtinText(t *testing.T, name string) []byte {
+	t.Helper()
+	src, err := fs.ReadFile(FS(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range modules {
-		src, err := fs.ReadFile(FS(), name)
-		if err != nil {
-			t.Fatal(err)
+	return src
+}
+
+// TestRecords: the built-in records can be read. Each text uses only what the policy fills
+// in, and each id has a fix and the version that has it since.
+func TestRecords(t *testing.T) {
+	records, _, err := ReadRecords(builtinText(t, RecordsModule))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := regexp.MustCompile(`\{(value|place|other|list)\}`)
+	since := regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	priorities := map[string]int{"contradiction": 90, "placeholder": 80, "done_undefined": 70}
+	for code, r := range records {
+		if strings.Contains(known.ReplaceAllString(r.Text+r.Question, ""), "{") {
+			t.Errorf("%s: a text has a brace that nothing fills in", code)
 		}
-		text := string(src)
-		if !strings.Contains(text, "\nimport future.keywords.not\n") {
-			t.Errorf("%s: does not import future.keywords.not", name)
+		if strings.Contains(r.Text, "{list}") != (r.List != "") {
+			t.Errorf("%s: list is %q, the text is %q", code, r.List, r.Text)
 		}
-		heads := head.FindAllStringSubmatch(text, -1)
-		if len(heads) != len(anyHead.FindAllString(text, -1)) {
-			t.Errorf("%s: a head without a literal id", name)
+		if r.Title != "" && (r.Fix == "" || !since.MatchString(r.Since)) {
+			t.Errorf("%s: fix is %q, since is %q", code, r.Fix, r.Since)
 		}
-		records := record.FindAllStringSubmatch(text, -1)
-		permits := permit.FindAllString(text, -1)
-		if len(permits) != strings.Count(text, "\npermit contains ") {
-			t.Errorf("%s: a permit without a title and a description", name)
+		if want, given := priorities[code]; given != (r.Priority != nil) || given && *r.Priority != want {
+			t.Errorf("%s: priority is %v, want %d", code, r.Priority, want)
 		}
-		if len(records)+len(permits) != strings.Count(text, "# METADATA") {
-			t.Errorf("%s: a record that is incomplete or not above a deny", name)
-		}
-		for _, r := range records {
-			id, fix := r[3], r[4]
-			if id != r[6] {
-				t.Errorf("%s: record of %s above a rule of %s", name, id, r[6])
-			}
-			if other, twice := seen[id]; twice {
-				t.Errorf("%s: %s has a record in %s too", name, id, other)
-			}
-			seen[id] = name
-			if !strings.Contains(text, `"fix": "`+fix+`"`) {
-				t.Errorf("%s: no denial of %s gives its fix %q", name, id, fix)
-			}
-			if r[5] != priorities[id] {
-				t.Errorf("%s: priority of %s is %q, want %q", name, id, r[5], priorities[id])
-			}
-		}
-		for _, h := range heads {
-			if seen[h[2]] != name {
-				t.Errorf("%s: %s of %s has no record in its module", name, h[1], h[2])
-			}
-		}
-		denials := regexp.MustCompile(`(?m)^deny contains `).FindAllString(text, -1)
-		if len(denials) != strings.Count(text, `"fix": "`) {
-			t.Errorf("%s: a denial without a fix", name)
+		if rule := Rules()[r.ID]; rule.Title == "" || r.Question != "" && !rule.Asks {
+			t.Errorf("%s: the rule is %+v", code, rule)
 		}
 	}
 }
 
-// TestEveryFindingIsHandled fails when the kernel has a code that the policy does not
-// know. Such a finding would refuse every intent that has it.
-func TestEveryFindingIsHandled(t *testing.T) {
-	src, err := fs.ReadFile(FS(), "builtin/facts.rego")
+// TestRecordErrors: a file of records that is at fault is not read.
+func TestRecordErrors(t *testing.T) {
+	whole := `{"id":"A","title":"t","description":"d","severity":"deny","text":"x"}`
+	for src, want := range map[string]string{
+		`{`:              "",
+		`{"records":{}}`: "it has no record",
+		`{"recs":{}}`:    `/recs: unknown member "recs"`,
+		`{"records":[]}`: "/records: not an object",
+		`{"records":{"a":` + whole[:len(whole)-1] + `,"weight":1}}}`:                               `/records/a/weight: unknown member "weight"`,
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"deny"}}}`:             "/records/a: it has no text",
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"allow","text":"x"}}}`: "/records/a: severity is neither deny nor clarify nor note",
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"note","text":"x"}}}`:  "/records/a: without a question, severity must be deny",
+		`{"records":{"a":{"id":"A","title":"t","severity":"deny","text":"x"}}}`:                    "/records/a: it needs a title and a description",
+		`{"records":{"a":{"id":"A","severity":"deny","text":"x"}}}`:                                `/records/a: no record of "A" has a title`,
+		`{"records":{"a":` + whole + `,"b":` + whole + `}}`:                                        `/records/b: another record of "A" has a title`,
+		`{"records":{"a":` + whole[:len(whole)-1] + `,"priority":101}}}`:                           "/records/a: priority is not from 0 to 100",
+	} {
+		if _, _, err := ReadRecords([]byte(src)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", src, err, want)
+		}
+	}
+	if records, doc, err := ReadRecords([]byte(`{"records":{"a":` + whole + `,"b":{"id":"A","severity":"deny","text":"y"}}}`)); err != nil || len(records) != 2 || doc["records"] == nil {
+		t.Errorf("%v, %v, error %v", records, doc, err)
+	}
+}
+
+// TestEveryFindingHasARecord: every code of the kernel and of the rules has a record, and
+// no other code has one. A finding without a record would refuse every intent that has it.
+func TestEveryFindingHasARecord(t *testing.T) {
+	records, _, err := ReadRecords(builtinText(t, RecordsModule))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, code := range []string{
-		finding.Placeholder, finding.Contradiction, finding.DoneUndefined,
-		finding.PathAbsolute, finding.PathTraversal, finding.PathBackslash, finding.PathCharacter,
-		finding.PathForm, finding.PathReserved, finding.PathControl,
-		finding.PathCase, finding.EnvGuarded, finding.CmdPath, finding.CmdCharacter, finding.CmdShell, finding.CmdWrapper, finding.InlineCode, finding.NetworkNeeded,
-		finding.WriteTwice, finding.Unproduced, finding.InputWritten,
-	} {
-		if !strings.Contains(string(src), "\n\t\""+code+"\": ") {
-			t.Errorf("no rule handles finding %q", code)
+	codes := map[string]bool{"finding_unknown": true}
+	for _, code := range finding.Codes() {
+		codes[code] = code != finding.CmdPath // a fact for the record command_not_a_name
+	}
+	decide := string(builtinText(t, "builtin/decide.rego"))
+	for _, line := range regexp.MustCompile(`(?:"code":|code :=) (.+?)(?:, "|\n)`).FindAllStringSubmatch(decide, -1) {
+		for _, code := range regexp.MustCompile(`"([a-z_]+)"`).FindAllStringSubmatch(line[1], -1) {
+			codes[code[1]] = true
+		}
+	}
+	for code, wanted := range codes {
+		if _, ok := records[code]; ok != wanted {
+			t.Errorf("finding %q has a record: %t, want %t", code, ok, wanted)
+		}
+	}
+	for code := range records {
+		if !codes[code] {
+			t.Errorf("no finding has the code %q of a record", code)
 		}
 	}
 }

@@ -282,6 +282,8 @@ func TestInvalid(t *testing.T) {
 		{pi, "/effects/0/kind", `"delete"`, []string{"/effects/0/kind enum"}},
 		{pi, "/effects/0/argv", `["a"]`, []string{"/effects/0/argv additionalProperties"}},
 		{pi, "/effects/0/path", ``, []string{"/effects/0 required"}},
+		{pi, "/effects/1/listed", ``, []string{"/effects/1 required"}},
+		{pi, "/effects/1/listed", `"true"`, []string{"/effects/1/listed type"}},
 		{pi, "/effects/2/env", ``, []string{"/effects/2 required"}},
 		{pi, "/effects/3/adapter_id", ``, []string{"/effects/3 required"}},
 		{pi, "/effects/3/id", `"x:/a"`, []string{"/effects/3/id pattern"}},
@@ -421,7 +423,7 @@ func TestBounds(t *testing.T) {
 		{KindRunResult, "/execution/outputs", 10000, `{"path":"a","sha256":"` + hashText + `","size_bytes":0}`, "maxItems"},
 		{KindRunResult, "/execution/inputs", 1000, `{"path":"a","sha256":"` + hashText + `","size_bytes":0}`, "maxItems"},
 		{KindRunError, "/message", 8192, "a", "maxLength"},
-		{KindPolicyInput, "/effects", 11256, `{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","path":"p"}`, "maxItems"},
+		{KindPolicyInput, "/effects", 11256, `{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","listed":true,"path":"p"}`, "maxItems"},
 	}
 	for _, c := range sizes {
 		t.Run(string(c.kind)+c.pointer, func(t *testing.T) {

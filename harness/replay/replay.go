@@ -96,7 +96,7 @@ func (r *Session) Replay(ctx context.Context, rec ledger.Record) (rp Result, err
 	var m made
 	gate, err := r.thaw(ctx, t, rec)
 	if err == nil {
-		m, err = r.again(ctx, gate, t, rec)
+		m, err = r.again(ctx, gate, t, rec, contractOf(t.Input))
 	}
 	if err != nil {
 		return undecided(t, rec, err)
@@ -117,7 +117,7 @@ func (r *Session) With(ctx context.Context, gate *harness.Gate, rec ledger.Recor
 	if err != nil {
 		return found(err)
 	}
-	m, err := r.again(ctx, gate, t, rec)
+	m, err := r.again(ctx, gate, t, rec, "")
 	if err != nil {
 		return undecided(t, rec, err)
 	}
@@ -246,9 +246,19 @@ func (k *compiled) compile(ctx context.Context) error {
 	return nil
 }
 
-// again decides the intent of a testimony. The policy gets the same kernel as in the
-// record.
-func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Decided, rec ledger.Record) (made, error) {
+// contractOf returns the version in which the input of a policy was put, as policy.Input
+// has it.
+func contractOf(input []byte) string {
+	asked, err := testimony.Parse(input, testimony.MaxBlobBytes)
+	if v, _ := canon.Lookup(asked.Value(), "/contract"); err == nil && v == policy.ContractFirst {
+		return policy.ContractFirst
+	}
+	return ""
+}
+
+// again decides the intent of a testimony, and asks the policy in a version of the contract.
+// The policy gets the same kernel as in the record.
+func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Decided, rec ledger.Record, contract string) (made, error) {
 	m := made{gate: gate, req: harness.Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
@@ -258,6 +268,7 @@ func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Dec
 	}
 	m.in = in
 	m.in.KernelVersion = rec.Kernel
+	m.in.Contract = contract
 	m.decision, err = gate.Decide(ctx, m.in, intent)
 	return m, err
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,8 +59,7 @@ func TestReplayWithEveryLayer(t *testing.T) {
 // version has them.
 func otherBuiltin(t *testing.T) fs.FS {
 	t.Helper()
-	files := fstest.MapFS{"builtin/later.rego": {Data: []byte("package gate.builtin\n\n" + harnesstest.Meta("LATER") +
-		`deny contains {"id": "LATER", "path": "/goal", "msg": "not in this version"} if input.intent.goal != ""` + "\n")}}
+	files := fstest.MapFS{}
 	err := fs.WalkDir(profiles.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -70,6 +70,16 @@ func otherBuiltin(t *testing.T) fs.FS {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, edit := range map[string][2]string{
+		"builtin/decide.rego":  {"found contains f if some f in input.findings\n", "found contains f if some f in input.findings\n\n" + `found contains {"code": "later", "path": "/goal"} if input.intent.goal != ""` + "\n"},
+		profiles.RecordsModule: {`"records": {`, `"records": {"later": {"id": "LATER", "title": "t", "description": "d", "severity": "deny", "text": "not in this version"},`},
+	} {
+		was := string(files[name].Data)
+		if !strings.Contains(was, edit[0]) {
+			t.Fatalf("%s has no %s", name, edit[0])
+		}
+		files[name] = &fstest.MapFile{Data: []byte(strings.Replace(was, edit[0], edit[1], 1))}
 	}
 	return files
 }
@@ -97,6 +107,69 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 		rp.Recorded.Outcome != kernel.OutcomeRefuse || rp.Now.Outcome != kernel.OutcomeBundle || !slices.Equal(rp.Recorded.Reasons, []string{"LATER /goal"}) {
 		t.Errorf("%+v %v", rp, err)
 	}
+}
+
+// TestReplayAsksAsThen: a decision that was made under the first version of the policy
+// contract matches, for the recorded policy is asked in that version.
+func TestReplayAsksAsThen(t *testing.T) {
+	set := harnesstest.Deps(t).Specs
+	files := otherBuiltin(t).(fstest.MapFS)
+	delete(files, profiles.RecordsModule)
+	delete(files, "builtin/policy.stored")
+	files["builtin/decide.rego"] = &fstest.MapFile{Data: []byte("package gate.builtin\n\npermit contains e.id if some e in input.effects\n\n" +
+		harnesstest.Meta("FOUND") + `note contains {"id": "FOUND", "path": f.path, "msg": f.code} if some f in input.findings` + "\n")}
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: files, Profile: "default"}, set, harnesstest.Endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["node","x"],"env":{"CI":""}}]}`
+	in, _, err := gate.Ask(set, harnesstest.Planned(src, "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Contract = policy.ContractFirst
+	then, _, err := canon.Artifact(in.Document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := harnesstest.NewMemory()
+	now := gate.Judge
+	gate.Judge = firstContract{now}
+	_, rec := m.Decided(t, set, gate, src)
+	gate.Judge = now
+	told, err := testimony.Read(m.Blob, set, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.Input = then
+	blob, err := told.Blob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence, err := m.Put(blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec, err = told.Record(evidence); err != nil {
+		t.Fatal(err)
+	}
+	rec.Stamp(time.Unix(0, 0), "")
+	session := &Session{Specs: set, Evidence: m.Blob}
+	if rp, err := session.Replay(t.Context(), rec); err != nil || rp.Status != Match {
+		t.Errorf("%+v %v", rp, err)
+	}
+	// Another policy is asked as it is asked now.
+	if rp, err := session.With(t.Context(), harnesstest.OpenBuiltin(t, set, "dev"), rec); err != nil || rp.Now.Outcome != kernel.OutcomeBundle {
+		t.Errorf("%+v %v", rp, err)
+	}
+}
+
+// firstContract is a judge that is asked in the first version of the policy contract.
+type firstContract struct{ harness.Judge }
+
+func (j firstContract) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error) {
+	in.Contract = policy.ContractFirst
+	return j.Judge.Eval(ctx, in)
 }
 
 // TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, and other

@@ -170,7 +170,7 @@ func Faults(argv []string, hasStdin bool, b *Budget) []Fault {
 	}
 	var list []Fault
 	name := argv[0]
-	if strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
+	if IsPath(name) {
 		list = append(list, Fault{finding.CmdPath, 0, name})
 	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
@@ -182,6 +182,12 @@ func Faults(argv []string, hasStdin bool, b *Budget) []Fault {
 	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return commandRank(a.Code) - commandRank(b.Code) })
 	return slices.Compact(list)
+}
+
+// IsPath says whether a command is a path. A path is not the name of a command, and no list
+// of commands allows it.
+func IsPath(command string) bool {
+	return strings.ContainsAny(command, `/\`) || command == "." || command == ".."
 }
 
 // escaped returns the name in printable ASCII, as between the quotes of a Go string.

@@ -16,6 +16,7 @@ const (
 	PathControl   = "path_control"      // Value: the control path it falls into
 	PathCase      = "path_case"         // a write that another one is but for its case; Other: pointer of that
 	EnvGuarded    = "env_guarded"       // Value: a name for contract.IsGuarded
+	EnvUnlisted   = "env_unlisted"      // Value: a name that is not in the profile's env_allow
 	CmdPath       = "command_path"      // argv[0] is a path, not a name
 	CmdCharacter  = "command_character" // argv[0] has a character outside printable ASCII
 	CmdShell      = "command_shell"     // Value: the shell
@@ -31,3 +32,12 @@ const (
 
 	AgentPath = "agent_instructions" // Value: the file or folder of instructions that a write is about
 )
+
+// Codes returns every code of this package.
+func Codes() []string {
+	return []string{
+		Placeholder, Contradiction, DoneUndefined, PathAbsolute, PathTraversal, PathBackslash, PathCharacter, PathForm,
+		PathReserved, PathControl, PathCase, EnvGuarded, EnvUnlisted, CmdPath, CmdCharacter, CmdShell,
+		CmdWrapper, InlineCode, Metacharacter, NetworkNeeded, CmdUnread, WriteTwice, Unproduced, InputWritten, TooMany, AgentPath,
+	}
+}

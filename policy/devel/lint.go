@@ -26,14 +26,14 @@ func Lint(l policy.Layer) []error {
 		return nil
 	}
 	mods := map[string]*ast.Module{}
-	for _, m := range l.Modules {
+	for _, m := range l.Rego() {
 		if mod, err := parse(m); err == nil {
 			mods[m.Name] = mod
 		}
 	}
 	known, names := closedMembers(schema), memberNames(schema, mods)
 	var warnings []error
-	for _, m := range l.Modules {
+	for _, m := range l.Rego() {
 		mod, ok := mods[m.Name]
 		if !ok {
 			continue

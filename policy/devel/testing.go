@@ -125,7 +125,7 @@ type testRule struct {
 func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
 	b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
 	all := map[string]*ast.Module{}
-	for _, m := range s.Layer.Modules {
+	for _, m := range s.Layer.Rego() {
 		mod, err := parse(m)
 		if err != nil {
 			return nil, err
@@ -194,7 +194,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 		return err
 	}
 	rules := map[string]bool{}
-	for _, m := range s.Layer.Modules {
+	for _, m := range s.Layer.Rego() {
 		for _, r := range mods[m.Name].Rules {
 			rules[r.Head.Ref()[0].Value.String()] = true
 		}
@@ -344,7 +344,7 @@ func (t *lineTracer) TraceEvent(event topdown.Event) {
 // coverage compares the lines that were reached with the lines of the layer.
 func (b *testBench) coverage(l policy.Layer) []Covered {
 	var list []Covered
-	for _, m := range l.Modules {
+	for _, m := range l.Rego() {
 		lines := map[int]bool{}
 		ast.WalkRules(b.layer[m.Name], func(r *ast.Rule) bool {
 			lines[r.Head.Location.Row] = true

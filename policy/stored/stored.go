@@ -1,7 +1,7 @@
 // Package stored owns the stored form of compiled modules: a file from which a process
 // takes a policy that never changes, instead of parsing and compiling it. The form is
 //
-//	magic | SHA-256 of all that follows | key | tables | rules | records | modules
+//	magic | SHA-256 of all that follows | key | tables | rules | modules
 //
 // The key has the version of OPA, and what the caller lists: from what the modules were
 // made. A number is an unsigned varint of at most four bytes, a text has its length before
@@ -26,12 +26,11 @@ import (
 	"github.com/open-policy-agent/opa/v1/version"
 )
 
-const magic = "fiador-policy 1\n"
+const magic = "fiador-policy 2\n"
 
 // Layer is what the form holds.
 type Layer struct {
 	Rules   []Rule
-	Records []Record
 	Modules []*ast.Module // compiled
 }
 
@@ -39,12 +38,6 @@ type Layer struct {
 type Rule struct {
 	Name, ID, Module string
 	Line             int
-}
-
-// Record is the record of a rule's id, as its source has it.
-type Record struct {
-	ID, Title, Description, Fix, Since, Module string
-	Priority, Line                             int
 }
 
 // Write returns the form of a layer. The error names a node that the form cannot hold.
@@ -306,12 +299,6 @@ func (c *coder) scalar(v ast.Value) ast.Value {
 func (c *coder) layer(l Layer) Layer {
 	l.Rules = list(c, l.Rules, func(r Rule) Rule {
 		return Rule{Name: c.text(r.Name), ID: c.text(r.ID), Module: c.text(r.Module), Line: c.number(r.Line)}
-	})
-	l.Records = list(c, l.Records, func(r Record) Record {
-		return Record{
-			c.text(r.ID), c.text(r.Title), c.text(r.Description), c.text(r.Fix), c.text(r.Since), c.text(r.Module),
-			c.number(r.Priority), c.number(r.Line),
-		}
 	})
 	l.Modules = list(c, l.Modules, c.module)
 	return l

@@ -62,7 +62,6 @@ n := null
 func TestWriteRead(t *testing.T) {
 	want := Layer{
 		Rules:   []Rule{{"deny", "A_RULE", "a.rego", 3}, {"permit", "", "b.rego", 70000}},
-		Records: []Record{{"A_RULE", "title", "description", "", "1.0.0", "a.rego", 80, 4}},
 		Modules: compiled(t, everything, "package a.b\n\nm if d\n"),
 	}
 	key := []string{"a key", ""}
@@ -71,7 +70,7 @@ func TestWriteRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ok := Read(form, key)
-	if !ok || !slices.Equal(got.Rules, want.Rules) || !slices.Equal(got.Records, want.Records) || len(got.Modules) != 2 {
+	if !ok || !slices.Equal(got.Rules, want.Rules) || len(got.Modules) != 2 {
 		t.Fatalf("read %+v, %t", got, ok)
 	}
 	for i, m := range got.Modules {
@@ -135,7 +134,7 @@ func TestWriteRefuses(t *testing.T) {
 // FuzzRead reads contents behind the key. Reading never panics, and what is read can be
 // written.
 func FuzzRead(f *testing.F) {
-	small, err := Write(nil, Layer{Rules: []Rule{{"deny", "A_RULE", "a.rego", 3}}, Records: []Record{{ID: "A_RULE"}}, Modules: compiled(f, everything)})
+	small, err := Write(nil, Layer{Rules: []Rule{{"deny", "A_RULE", "a.rego", 3}}, Modules: compiled(f, everything)})
 	if err != nil {
 		f.Fatal(err)
 	}

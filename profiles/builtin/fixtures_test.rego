@@ -55,4 +55,14 @@ call(adapter) := {
 	"tool_id": "t", "adapter_id": adapter,
 }
 
+# listed and unlisted say what the kernel says of an effect under the profile.
+listed(effect) := object.union(effect, {"listed": true})
+
+unlisted(effect) := object.union(effect, {"listed": false})
+
+stray_name(name) := {
+	"code": "env_unlisted", "path": concat("", ["/actions/0/env/", name]), "effect": "run:/actions/0",
+	"value": name, "other": "",
+}
+
 about(code, effect) := {"code": code, "path": "/actions/0/x", "effect": effect.id, "value": "v", "other": ""}

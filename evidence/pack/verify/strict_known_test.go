@@ -71,8 +71,9 @@ func TestOddModules(t *testing.T) {
 		name, profile string
 		odd           bool
 	}{
-		{"builtin/paths.rego", "dev", false},
-		{"builtin/paths.rego", "acme", false},
+		{"builtin/decide.rego", "dev", false},
+		{"builtin/records.json", "acme", false},
+		{"builtin/paths.rego", "acme", true},
 		{"builtin/other.rego", "dev", true},
 		{"org/acme/deploy.rego", "dev", false},
 		{"org/acme/sub/deploy.REGO", "strict", false},

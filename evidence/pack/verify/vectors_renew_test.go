@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,9 +83,11 @@ func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[s
 	version := regexp.MustCompile(`"run_schema_version":"[0-9.]+"`)
 	run := version.ReplaceAll(files[pack.RunFile], []byte(`"run_schema_version":"`+result.SchemaVersion+`"`))
 	provenance := told.Provenance
-	if current := provenances[told.Policy.Name]; current != nil {
-		run, provenance = bytes.Replace(run, provenance, current, 1), current
+	current := provenances[told.Policy.Name]
+	if current == nil {
+		current = withModules(t, provenance, provenances["strict"])
 	}
+	run, provenance = bytes.Replace(run, provenance, current, 1), current
 	if bytes.Equal(run, files[pack.RunFile]) {
 		return nil
 	}
@@ -124,6 +128,23 @@ func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[s
 		changes = append(changes, old[i].Hex(), now[i].Hex())
 	}
 	return changes
+}
+
+// withModules returns the provenance of a profile that is not built in, with the built-in
+// modules of another provenance in place of its own.
+func withModules(t *testing.T, provenance, builtin json.RawMessage) json.RawMessage {
+	t.Helper()
+	var p, from result.Provenance
+	if err := errors.Join(json.Unmarshal(provenance, &p), json.Unmarshal(builtin, &from)); err != nil {
+		t.Fatal(err)
+	}
+	others := slices.DeleteFunc(p.Modules, func(m result.ModuleDigest) bool { return strings.HasPrefix(m.Name, "builtin/") })
+	p.Modules, p.CapabilitiesSHA256 = append(from.Modules, others...), from.CapabilitiesSHA256
+	b, err := canon.Canonical(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // builtinProvenances returns the policy_provenance of every built-in profile, by name.
