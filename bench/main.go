@@ -258,9 +258,9 @@ func replaceSection(text, section []byte) []byte {
 
 // tools are the programs that are run, by their paths.
 type tools struct {
-	fiador, opa, conftest string
-	empty, launch, bench  string
-	conftestOPA           string // version of OPA inside conftest
+	fiador, opa, conftest           string
+	empty, evaluator, launch, bench string
+	conftestOPA                     string // version of OPA inside conftest
 }
 
 // moduleRoot returns the folder of Fiador's module. The benchmark is a module of its own,
@@ -285,6 +285,7 @@ func buildOwn(ctx context.Context, root, dir string) (tools, error) {
 	}{
 		{&t.fiador, "fiador", root, "./cmd/fiador"},
 		{&t.empty, "empty", own, "./testdata/empty"},
+		{&t.evaluator, "evaluator", own, "./testdata/evaluator"},
 		{&t.launch, "launch", own, "./testdata/launch"},
 		{&t.bench, "bench", own, "."},
 	} {

@@ -117,7 +117,8 @@ func loads() []load {
 func (r *report) processes(ctx context.Context, t tools, s *scene, o options) error {
 	var err error
 	r.side, err = s.inTurn(ctx, t, []command{
-		fiadorRun(t, "allowed"), opaEval(t, "allowed"), conftestTest(t, "allowed"), {"empty Go program", []string{t.empty}, 0},
+		fiadorRun(t, "allowed"), opaEval(t, "allowed"), conftestTest(t, "allowed"), opaSmall(t, "allowed"),
+		{"fiador version", []string{t.fiador, "version"}, 0}, {"OPA's evaluator, idle", []string{t.evaluator}, 0}, {"empty Go program", []string{t.empty}, 0},
 	}, o.warmUp, o.rounds)
 	if err != nil {
 		return err

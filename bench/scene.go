@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ import (
 )
 
 const profileName = "default"
+
+//go:embed testdata/small/small.rego
+var smallPolicy []byte
 
 // scene is one folder with everything that the tools read.
 type scene struct {
@@ -58,7 +62,7 @@ func newScene(dir string) (*scene, error) {
 	if err := s.write("data.json", data); err != nil {
 		return nil, err
 	}
-	if err := s.copyRego(); err != nil {
+	if err := errors.Join(s.copyRego(), s.write("small.rego", smallPolicy)); err != nil {
 		return nil, err
 	}
 	for name, src := range map[string][]byte{"allowed": sized(1 << 10), "refused": refusedIntent()} {
@@ -162,6 +166,13 @@ func opaEval(t tools, name string) command {
 	}, 0}
 }
 
+// opaSmall asks a small policy, written by hand, whether it allows the intent.
+func opaSmall(t tools, name string) command {
+	return command{"opa eval, small policy", []string{
+		t.opa, "eval", "--format", "json", "--data", "small.rego", "--data", "data.json", "--input", name + ".input.json", "data.small.allow",
+	}, 0}
+}
+
 // conftestTest has to be told where everything is; its own default is text.
 func conftestTest(t tools, name string) command {
 	return command{"conftest test", []string{
@@ -197,7 +208,7 @@ func (s *scene) agree(ctx context.Context, t tools) error {
 			return fmt.Errorf("%s intent: %w", name, err)
 		}
 		for tool, check := range map[string]func(context.Context, tools, string, kernel.Outcome, kernel.Verdict) error{
-			"fiador": s.agreeFiador, "opa": s.agreeOPA, "conftest": s.agreeConftest,
+			"fiador": s.agreeFiador, "opa": s.agreeOPA, "conftest": s.agreeConftest, "opa with the small policy": s.agreeSmall,
 		} {
 			if err := check(ctx, t, name, outcome, v); err != nil {
 				return fmt.Errorf("%s on the %s intent: %w", tool, name, err)
@@ -268,6 +279,18 @@ func (s *scene) agreeOPA(ctx context.Context, t tools, name string, _ kernel.Out
 		if !sameSet(set, want) {
 			return fmt.Errorf("answer %d is %q instead of %q", i, set, want)
 		}
+	}
+	return nil
+}
+
+// agreeSmall: the small policy allows what the profile allows, and nothing else.
+func (s *scene) agreeSmall(ctx context.Context, t tools, name string, outcome kernel.Outcome, _ kernel.Verdict) error {
+	out, err := s.output(ctx, opaSmall(t, name))
+	if err != nil {
+		return err
+	}
+	if said := fmt.Sprintf(`"value": %t`, outcome == kernel.OutcomeBundle); !bytes.Contains(out, []byte(said)) {
+		return fmt.Errorf("no %s: %s", said, out)
 	}
 	return nil
 }

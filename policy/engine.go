@@ -16,7 +16,6 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/profiles"
 )
 
 // Engine is a compiled profile. Any number of goroutines may call its methods at once.
@@ -90,15 +89,17 @@ func checkLayers(layers []Layer) error {
 	return nil
 }
 
-// recordData returns the document of the file of records of the layers, or nil.
+// recordData returns the document of the file of records of the layers, or nil. Compiling
+// a layer has checked its records, unless the layer is embedded.
 func recordData(layers []Layer) (map[string]any, error) {
 	for _, l := range layers {
 		if file := l.records(); file != nil {
-			_, doc, err := profiles.ReadRecords(file.Source)
+			doc, err := canon.Parse(file.Source, len(file.Source))
 			if err != nil {
 				return nil, file.Errorf(0, "%v", err)
 			}
-			return doc, nil
+			data, _ := doc.Value().(map[string]any)
+			return data, nil
 		}
 	}
 	return nil, nil
