@@ -21,7 +21,7 @@ type worst struct {
 }
 
 // mostOfSmall is how many times as long as a small intent no intent may take.
-const mostOfSmall = 40
+const mostOfSmall = 80
 
 // fullBytes is how large these intents are: the limit, less a little.
 const fullBytes = 1<<20 - 512

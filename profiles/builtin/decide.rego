@@ -113,13 +113,13 @@ unsaid(f) if f.code == "command_path"
 
 # Effects that the profile does not list.
 
-strays := [object.union({"id": "", "pointer": "", "path": "", "command": "", "adapter_id": ""}, e) |
-	some e in input.effects
-	e.listed == false
-]
+strays := [e | some e in input.effects; e.listed == false]
 
 # stopped has the commands among them.
 stopped := {e.id | some e in strays; e.kind == "run"}
+
+# whole gives an effect the members that a finding needs.
+whole(e) := object.union({"id": "", "pointer": "", "path": "", "command": "", "adapter_id": ""}, e)
 
 found contains f if {
 	strays[0]
@@ -127,32 +127,35 @@ found contains f if {
 }
 
 unlisted contains {"code": code, "effect": e.id, "path": concat("", [e.pointer, "/argv/0"]), "value": cut(e.command)} if {
-	some e in strays
-	e.kind == "run"
+	some stray in strays
+	stray.kind == "run"
+	e := whole(stray)
 	code := {true: "command_not_a_name", false: "command_unlisted"}[e.id in paths]
 }
 
 unlisted contains {"code": code, "effect": e.id, "path": e.pointer, "value": cut(e.adapter_id)} if {
-	some e in strays
-	e.kind == "call"
+	some stray in strays
+	stray.kind == "call"
+	e := whole(stray)
 	code := {true: "adapter_missing", false: "adapter_unlisted"}[e.adapter_id == ""]
 }
 
 # Of the writes outside the roots so many are listed, as of the kernel's findings.
 most_listed := 1000
 
-unlisted contains f if some f in array.slice(outside, 0, most_listed)
-
-unlisted contains {"code": "findings_many", "path": trim_suffix(f.path, "/path"), "value": sprintf("%d", [most_listed])} if {
-	f := outside[most_listed]
+unlisted contains {"code": "write_unlisted", "effect": e.id, "path": concat("", [e.pointer, member]), "value": cut(e.path)} if {
+	some stray in array.slice(outside, 0, most_listed)
+	e := whole(stray)
+	member := {true: "", false: "/path"}[startswith(e.pointer, "/outputs/")]
 }
 
+unlisted contains {"code": "findings_many", "path": outside[most_listed].pointer, "value": sprintf("%d", [most_listed])}
+
 # outside has the writes beneath no root. A fault of the path says all there is to say.
-outside := [{"code": "write_unlisted", "effect": e.id, "path": concat("", [e.pointer, member]), "value": cut(e.path)} |
+outside := [e |
 	some e in strays
 	e.kind == "write"
 	not e.id in faulty
-	member := {true: "", false: "/path"}[startswith(e.pointer, "/outputs/")]
 ]
 
 faulty := {f.effect | some f in input.findings; startswith(f.code, "path_")}
