@@ -80,7 +80,7 @@ func TestWorkflowRuns(t *testing.T) {
 				put(t, filepath.Dir(path), filepath.Base(path), text)
 			}
 			steps := workflowSteps(t, filepath.Join(dir, "gate/.github/workflows/fiador.yml"))
-			if len(steps) != 3 || !strings.HasPrefix(steps["install"], "go install github.com/fiador/fiador/cmd/fiador@v") {
+			if len(steps) != 3 || !strings.HasPrefix(steps["install"], "CGO_ENABLED=0 go install github.com/fiador/fiador/cmd/fiador@v") {
 				t.Fatalf("the steps are %q", steps)
 			}
 			run := func(step string) (string, int) {
