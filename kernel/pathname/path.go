@@ -206,13 +206,18 @@ func Faults(p string) []Fault {
 			list = append(list, Fault{code, value})
 		}
 	}
-	segments := strings.FieldsFunc(p, isSlash)
+	var room [16]string // most paths need no allocation for their segments
+	segments := room[:0]
+	for seg := range strings.FieldsFuncSeq(p, isSlash) {
+		segments = append(segments, seg)
+	}
+	printable := text.IsPrintable(p)
 	add(finding.PathAbsolute, p, isAbsolute(p))
 	add(finding.PathTraversal, p, hasTraversal(segments))
 	add(finding.PathBackslash, p, strings.Contains(p, `\`))
-	add(finding.PathCharacter, p, strings.ContainsFunc(p, text.IsHostile) || !utf8.ValidString(p))
-	add(finding.PathForm, p, !wellFormed(p, segments))
-	root, reserved := reservedRoot(p)
+	add(finding.PathCharacter, p, !printable && (strings.ContainsFunc(p, text.IsHostile) || !utf8.ValidString(p)))
+	add(finding.PathForm, p, !wellFormed(p, segments) || !printable && !norm.NFC.IsNormalString(p))
+	root, reserved := reservedRoot(segments)
 	add(finding.PathReserved, root, reserved)
 	folded := foldSegments(segments)
 	control, ok := controls.find(folded)
@@ -258,6 +263,9 @@ func Fold(path string) string { return strings.Map(leastFold, foldName(path)) }
 
 // leastFold returns the least of the characters that differ from r in case alone.
 func leastFold(r rune) rune {
+	if r < utf8.RuneSelf {
+		return unicode.ToUpper(r)
+	}
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 		least = min(least, f)
@@ -288,10 +296,10 @@ func hasTraversal(segments []string) bool {
 	})
 }
 
-// wellFormed says whether a path has none of the faults of path_form. segments are the
-// parts of the path between slashes of either kind.
+// wellFormed says whether a path has none of the faults of path_form, but for NFC.
+// segments are the parts of the path between slashes of either kind.
 func wellFormed(p string, segments []string) bool {
-	if len(p) > maxPathBytes || strings.HasSuffix(p, "/") || strings.HasSuffix(p, `\`) || !norm.NFC.IsNormalString(p) {
+	if len(p) > maxPathBytes || strings.HasSuffix(p, "/") || strings.HasSuffix(p, `\`) {
 		return false
 	}
 	if first, _ := utf8.DecodeRuneInString(p); unicode.IsSpace(first) {
@@ -339,8 +347,7 @@ func isDevice(seg string) bool {
 
 // reservedRoot returns the first segment other than ".", folded, and whether a bundle
 // reserves it.
-func reservedRoot(p string) (string, bool) {
-	segments := strings.FieldsFunc(p, isSlash)
+func reservedRoot(segments []string) (string, bool) {
 	i := slices.IndexFunc(segments, func(seg string) bool { return seg != "." })
 	if i < 0 {
 		return "", false
@@ -385,6 +392,9 @@ func FoldSegment(seg string) string {
 // foldName returns s in lower case. A character that equals ASCII letters but for case
 // becomes these letters: U+017F is s, U+212A is k, U+FB01 is fi.
 func foldName(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || r >= 'A' && r <= 'Z' }) {
+		return s
+	}
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {

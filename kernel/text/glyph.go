@@ -65,9 +65,19 @@ func IsHostile(r rune) bool {
 	return nonCharacter || r == 0x2028 || r == 0x2029 || isInvisible(r) || unicode.In(r, unicode.Cc, unicode.Cf)
 }
 
+// IsPrintable says whether s has printable ASCII alone.
+func IsPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
 // DropInvisible returns s without the characters that IsHostile finds.
 func DropInvisible(s string) string {
-	if !strings.ContainsFunc(s, IsHostile) {
+	if IsPrintable(s) || !strings.ContainsFunc(s, IsHostile) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {

@@ -19,7 +19,7 @@ func (l Words) Starts(prefix string) bool { return l.find(prefix, false) }
 // find says whether one of the words begins with word, and if whole is set, also ends
 // with it. No word has white space, or more than 64 bytes.
 func (l Words) find(word string, whole bool) bool {
-	if word == "" || len(word) > 64 || strings.ContainsAny(word, " \t\n") {
+	if word == "" || len(word) > 64 {
 		return false
 	}
 	for from := 0; ; {
@@ -29,7 +29,7 @@ func (l Words) find(word string, whole bool) bool {
 		}
 		start, end := from+i, from+i+len(word)
 		if (start == 0 || l[start-1] <= ' ') && (!whole || end == len(l) || l[end] <= ' ') {
-			return true
+			return !strings.ContainsAny(word, " \t\n")
 		}
 		from = start + 1
 	}
