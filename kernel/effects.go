@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,21 +115,19 @@ func (in Intent) Findings() []Finding { return few(in.allFindings()) }
 func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
 	for i, a := range in.Actions {
-		at := "/actions/" + strconv.Itoa(i)
-		found := Finding{Effect: effectID(EffectRun, at)}
+		at := place{"/actions/", i, ""}
+		add := func(code, pointer, value string) {
+			list = append(list, Finding{Code: code, Path: pointer, Effect: at.effect(EffectRun), Value: value})
+		}
 		for _, name := range canon.Names(a.Env) {
 			if !p.EnvAllow.Contains(name) && !contract.IsGuarded(name) {
-				found.Code, found.Path, found.Value = finding.EnvUnlisted, canon.Pointer(at+"/env", name), name
-				list = append(list, found)
+				add(finding.EnvUnlisted, canon.Pointer(at.pointer()+"/env", name), name)
 			}
 		}
-		if p.ShellMetacharacters != MetacharactersDeny {
-			continue
-		}
-		for _, v := range contract.CheckArguments(at+"/argv", a.Argv, contract.ArgvPlain) {
-			n, _ := strconv.Atoi(v.Pointer[strings.LastIndexByte(v.Pointer, '/')+1:])
-			found.Code, found.Path, found.Value = finding.Metacharacter, v.Pointer, canon.Cut(a.Argv[n])
-			list = append(list, found)
+		for n, arg := range a.Argv {
+			if p.ShellMetacharacters == MetacharactersDeny && contract.CheckArgument("", arg, contract.ArgvPlain) != nil {
+				add(finding.Metacharacter, at.pointer()+"/argv/"+strconv.Itoa(n), canon.Cut(arg))
+			}
 		}
 	}
 	return few(list)
@@ -153,13 +150,13 @@ func (in Intent) allFindings() []Finding {
 	steps := argv.NewBudget()
 	list = append(list, in.textFindings()...)
 	for i, p := range in.Inputs {
-		list = append(list, pathFindings(p, EffectRead, "/inputs/"+strconv.Itoa(i), "")...)
+		list = append(list, pathFindings(p, EffectRead, place{"/inputs/", i, ""})...)
 	}
 	for i, a := range in.Actions {
-		list = append(list, a.findings("/actions/"+strconv.Itoa(i), steps)...)
+		list = append(list, a.findings(i, steps)...)
 	}
 	for i, p := range in.Outputs {
-		list = append(list, pathFindings(p, EffectWrite, "/outputs/"+strconv.Itoa(i), "")...)
+		list = append(list, pathFindings(p, EffectWrite, place{"/outputs/", i, ""})...)
 	}
 	return append(list, in.structureFindings()...)
 }
@@ -172,22 +169,22 @@ func (in Intent) textFindings() []Finding {
 	for _, text := range prose.Placeholders(in.Goal) {
 		list = append(list, Finding{Code: finding.Placeholder, Path: "/goal", Value: canon.Cut(text)})
 	}
-	seen := map[string]int{}
-	var distinct []string
-	var pointers []string
+	seen := make(map[string]bool, len(in.given))
+	distinct := make([]string, 0, len(in.given))
+	places := make([]place, 0, len(in.given))
 	for i, c := range in.given {
-		if _, again := seen[c]; again || c == "" {
+		if seen[c] || c == "" {
 			continue
 		}
-		seen[c] = i
-		distinct = append(distinct, c)
-		pointers = append(pointers, "/constraints/"+strconv.Itoa(i))
+		seen[c] = true
+		at := place{"/constraints/", i, ""}
+		distinct, places = append(distinct, c), append(places, at)
 		for _, text := range prose.Placeholders(c) {
-			list = append(list, Finding{Code: finding.Placeholder, Path: pointers[len(pointers)-1], Value: canon.Cut(text)})
+			list = append(list, Finding{Code: finding.Placeholder, Path: at.pointer(), Value: canon.Cut(text)})
 		}
 	}
 	for _, c := range prose.Contradictions(distinct) {
-		list = append(list, Finding{Code: finding.Contradiction, Path: pointers[c.I], Value: canon.Cut(c.Text), Other: pointers[c.J]})
+		list = append(list, Finding{Code: finding.Contradiction, Path: places[c.I].pointer(), Value: canon.Cut(c.Text), Other: places[c.J].pointer()})
 	}
 	if len(in.Constraints) == 0 && len(in.Actions) == 0 {
 		list = append(list, Finding{Code: finding.DoneUndefined, Path: "/goal"})
@@ -195,30 +192,44 @@ func (in Intent) textFindings() []Finding {
 	return list
 }
 
-func (a Action) findings(at string, steps *argv.Budget) []Finding {
+// place is where a value stands in an intent. Most values have no finding and need no
+// pointer, so a pointer is made only for a finding.
+type place struct {
+	list   string
+	i      int
+	member string // within the element of the list, as in "/path"
+}
+
+func (at place) pointer() string { return at.list + strconv.Itoa(at.i) + at.member }
+
+// effect returns the id of the effect that the value belongs to.
+func (at place) effect(kind EffectKind) string { return effectID(kind, at.list+strconv.Itoa(at.i)) }
+
+func (a Action) findings(i int, steps *argv.Budget) []Finding {
+	at := place{"/actions/", i, ""}
 	switch a.Kind {
 	case ActionWrite:
-		return pathFindings(a.Path, EffectWrite, at, "/path")
+		at.member = "/path"
+		return pathFindings(a.Path, EffectWrite, at)
 	case ActionRun:
 		var list []Finding
 		for _, f := range argv.Faults(a.Argv, a.Stdin != nil, steps) {
-			list = append(list, Finding{
-				Code: f.Code, Path: at + "/argv/" + strconv.Itoa(f.Arg),
-				Effect: effectID(EffectRun, at), Value: canon.Cut(f.Value),
-			})
+			at.member = "/argv/" + strconv.Itoa(f.Arg)
+			list = append(list, Finding{Code: f.Code, Path: at.pointer(), Effect: at.effect(EffectRun), Value: canon.Cut(f.Value)})
 		}
 		// A folder may end in a slash; a file may not.
 		if cwd := a.Cwd; pathname.Clean(cwd) != "" {
 			if len(cwd) > 1 {
 				cwd = strings.TrimSuffix(cwd, "/")
 			}
-			list = append(list, pathFindings(cwd, EffectRun, at, "/cwd")...)
+			at.member = "/cwd"
+			list = append(list, pathFindings(cwd, EffectRun, at)...)
 		}
+		at.member = "/env"
 		for _, name := range canon.Names(a.Env) {
 			if contract.IsGuarded(name) {
 				list = append(list, Finding{
-					Code: finding.EnvGuarded, Path: canon.Pointer(at+"/env", name),
-					Effect: effectID(EffectRun, at), Value: name,
+					Code: finding.EnvGuarded, Path: canon.Pointer(at.pointer(), name), Effect: at.effect(EffectRun), Value: name,
 				})
 			}
 		}
@@ -227,54 +238,50 @@ func (a Action) findings(at string, steps *argv.Budget) []Finding {
 	return nil
 }
 
-// pathFindings returns the faults of a path. member is the path's place in the effect, as
-// in "/cwd".
-func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
+// pathFindings returns the faults of a path.
+func pathFindings(path string, kind EffectKind, at place) []Finding {
 	var list []Finding
 	for _, f := range pathname.Faults(path) {
 		if (f.Code == finding.PathReserved || f.Code == finding.AgentPath) && kind != EffectWrite {
 			continue // only a write creates a reserved path or instructions for agents
 		}
-		list = append(list, Finding{
-			Code: f.Code, Path: pointer + member,
-			Effect: effectID(kind, pointer), Value: canon.Cut(f.Value),
-		})
+		list = append(list, Finding{Code: f.Code, Path: at.pointer(), Effect: at.effect(kind), Value: canon.Cut(f.Value)})
 	}
 	return list
 }
 
-// writer is a cleaned path that an action writes, with its pointer.
-type writer struct{ path, pointer string }
+// writer is a cleaned path that an action writes, with its place.
+type writer struct {
+	path string
+	place
+}
 
 // structureFindings returns the findings about several effects together: writes that clash,
 // declared outputs that no action writes, and inputs that an action writes. If the intent
 // runs or calls something, that may write any output.
 func (in Intent) structureFindings() []Finding {
-	var writers []writer
+	writers := make([]writer, 0, len(in.Actions)+len(in.Outputs))
 	runs := false
 	for i, a := range in.Actions {
 		switch a.Kind {
 		case ActionWrite:
-			writers = append(writers, writer{pathname.Clean(a.Path), "/actions/" + strconv.Itoa(i) + "/path"})
+			writers = append(writers, writer{pathname.Clean(a.Path), place{"/actions/", i, "/path"}})
 		default:
 			runs = true
 		}
 	}
-	list := writeConflicts(writers)
-	first := make(map[string]string, len(writers)+len(in.Outputs))
-	for _, w := range slices.Backward(writers) {
-		first[w.path] = w.pointer
-	}
+	first := make(map[string]place, len(writers)+len(in.Outputs)) // of each path, its first writer
+	list := writeConflicts(writers, first)
 	if f, ok := in.unproduced(first); ok && !runs {
 		list = append(list, f)
 	}
 	// A declared output is a write too: an action that runs a command writes it.
 	for i, p := range in.Outputs {
-		path, pointer := pathname.Clean(p), "/outputs/"+strconv.Itoa(i)
-		if _, written := first[path]; !written {
-			first[path] = pointer
+		w := writer{pathname.Clean(p), place{"/outputs/", i, ""}}
+		if _, written := first[w.path]; !written {
+			first[w.path] = w.place
 		}
-		writers = append(writers, writer{path, pointer})
+		writers = append(writers, w)
 	}
 	list = append(list, caseConflicts(writers)...)
 	for i, w := range in.writtenInputs(first) {
@@ -291,7 +298,7 @@ func (in Intent) structureFindings() []Finding {
 // writtenInputs returns for each input the pointer of an action that writes it, or "".
 // It prefers a write to the same path, then to the nearest folder that holds the input.
 // Last comes the first path, in sorted order, that lies in the input.
-func (in Intent) writtenInputs(written map[string]string) []string {
+func (in Intent) writtenInputs(written map[string]place) []string {
 	found := make([]string, len(in.Inputs))
 	if len(found) == 0 || len(written) == 0 {
 		return found
@@ -307,10 +314,12 @@ func (in Intent) writtenInputs(written map[string]string) []string {
 	for i, p := range in.Inputs {
 		path := pathname.Clean(p)
 		for dir, ok := path, true; ok && found[i] == ""; dir, _, ok = pathname.CutLast(dir) {
-			found[i] = written[dir]
+			if at, ok := written[dir]; ok {
+				found[i] = at.pointer()
+			}
 		}
 		if inside, ok := below[path]; ok && found[i] == "" {
-			found[i] = written[inside]
+			found[i] = written[inside].pointer()
 		}
 	}
 	return found
@@ -318,7 +327,7 @@ func (in Intent) writtenInputs(written map[string]string) []string {
 
 // unproduced returns one finding for all declared outputs that no action writes. The
 // finding points to the first such output, and Other counts the rest.
-func (in Intent) unproduced(written map[string]string) (Finding, bool) {
+func (in Intent) unproduced(written map[string]place) (Finding, bool) {
 	var found Finding
 	rest := -1
 	for i, p := range in.Outputs {
@@ -337,21 +346,20 @@ func (in Intent) unproduced(written map[string]string) (Finding, bool) {
 }
 
 // writeConflicts finds paths that are written twice, and written paths that another
-// write needs as a folder.
-func writeConflicts(writers []writer) []Finding {
-	first := make(map[string]string, len(writers))
+// write needs as a folder. It puts the first writer of each path into first.
+func writeConflicts(writers []writer, first map[string]place) []Finding {
 	var list []Finding
 	for _, w := range writers {
 		if other, ok := first[w.path]; ok {
-			list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer, Value: canon.Cut(w.path), Other: other})
+			list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer(), Value: canon.Cut(w.path), Other: other.pointer()})
 			continue
 		}
-		first[w.path] = w.pointer
+		first[w.path] = w.place
 	}
 	for _, w := range writers {
 		for dir, _, ok := pathname.CutLast(w.path); ok; dir, _, ok = pathname.CutLast(dir) {
 			if other, clash := first[dir]; clash {
-				list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
+				list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer(), Value: canon.Cut(dir), Other: other.pointer()})
 				break // one finding is enough: the nearest folder's own write has a finding for the next
 			}
 		}
@@ -359,34 +367,28 @@ func writeConflicts(writers []writer) []Finding {
 	return list
 }
 
-// folder holds the names that the writers put into one folder, by folded name.
-type folder map[string]*entry
-
-type entry struct {
-	name, pointer string // as the first writer spells them
-	below         folder
-}
-
 // caseConflicts finds, for each path, the first segment that an earlier path spells in
 // another case. Where case does not count, both spellings are one name.
 func caseConflicts(writers []writer) []Finding {
 	var list []Finding
-	top := folder{}
+	first := make(map[string]writer, 2*len(writers)) // of a folded path or folder: its last name, and who spells it first
 	for _, w := range writers {
-		at := top
-		folded := strings.Split(pathname.Fold(w.path), "/")
-		for i, name := range strings.Split(w.path, "/") {
-			e := at[folded[i]]
-			if e == nil {
-				e = &entry{name, w.pointer, folder{}}
-				at[folded[i]] = e
-			}
-			if e.name != name {
-				id := effectID(EffectWrite, strings.TrimSuffix(w.pointer, "/path"))
-				list = append(list, Finding{Code: finding.PathCase, Path: w.pointer, Effect: id, Value: canon.Cut(w.path), Other: e.pointer})
+		folded := pathname.Fold(w.path)
+		rest, name, behind := w.path, "", folded
+		for more := true; more; {
+			name, rest, more = strings.Cut(rest, "/")
+			_, behind, _ = strings.Cut(behind, "/")
+			at := strings.TrimSuffix(folded[:len(folded)-len(behind)], "/")
+			other, known := first[at]
+			if !known {
+				first[at] = writer{name, w.place}
+			} else if other.path != name {
+				list = append(list, Finding{
+					Code: finding.PathCase, Path: w.pointer(), Effect: w.effect(EffectWrite),
+					Value: canon.Cut(w.path), Other: other.pointer(),
+				})
 				break
 			}
-			at = e.below
 		}
 	}
 	return list

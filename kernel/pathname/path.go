@@ -206,7 +206,7 @@ func Faults(p string) []Fault {
 			list = append(list, Fault{code, value})
 		}
 	}
-	var room [16]string // most paths need no allocation for their segments
+	var room, foldedRoom [16]string // most paths need no allocation for their segments
 	segments := room[:0]
 	for seg := range strings.FieldsFuncSeq(p, isSlash) {
 		segments = append(segments, seg)
@@ -219,7 +219,7 @@ func Faults(p string) []Fault {
 	add(finding.PathForm, p, !wellFormed(p, segments) || !printable && !norm.NFC.IsNormalString(p))
 	root, reserved := reservedRoot(segments)
 	add(finding.PathReserved, root, reserved)
-	folded := foldSegments(segments)
+	folded := appendFolded(foldedRoom[:0], segments)
 	control, ok := controls.find(folded)
 	add(finding.PathControl, control, ok)
 	agent, ok := agents.find(folded)
@@ -356,8 +356,8 @@ func reservedRoot(segments []string) (string, bool) {
 	return root, slices.Contains(reservedRoots, root)
 }
 
-func foldSegments(segments []string) []string {
-	folded := make([]string, 0, len(segments))
+// appendFolded appends the folded segments that are not empty.
+func appendFolded(folded, segments []string) []string {
 	for _, seg := range segments {
 		if seg = FoldSegment(seg); seg != "" {
 			folded = append(folded, seg)

@@ -196,10 +196,19 @@ type statement struct {
 // first and second index. If there are more than maxClashes, it returns for each
 // constraint only the pair with the first later constraint.
 func Contradictions(list []string) []Clash {
-	said := map[topic]*groups{}
+	if len(list) < 2 {
+		return nil
+	}
+	read := make([][]sentence, len(list))
+	negated := false // without a negation, plain statements never clash
 	for i, c := range list {
-		for _, s := range sentences(c) {
-			s.read(func(t topic, st statement) {
+		read[i] = sentences(c)
+		negated = negated || slices.ContainsFunc(read[i], func(s sentence) bool { return s.negated })
+	}
+	said := map[topic]*groups{}
+	for i, list := range read {
+		for _, s := range list {
+			s.read(negated, func(t topic, st statement) {
 				st.constraint = i
 				if said[t] == nil {
 					said[t] = &groups{}
@@ -284,20 +293,23 @@ type sentence struct {
 // sentences returns the sentences of a constraint that the detector does not skip.
 func sentences(s string) []sentence {
 	var list []sentence
-	var current []string
+	var room [maxSentence]string // most sentences need no allocation for their words
+	current := room[:0]
 	flush := func(question bool) {
 		if !question && len(current) > 0 && len(current) <= maxSentence {
 			if sen, ok := newSentence(current); ok {
 				list = append(list, sen)
 			}
 		}
-		current = nil
+		current = current[:0]
 	}
 	for field := range strings.FieldsFuncSeq(s, func(r rune) bool { return unicode.IsSpace(r) && r != '\n' }) {
-		for k, line := range strings.Split(field, "\n") {
-			if k > 0 {
+		first := true
+		for line := range strings.SplitSeq(field, "\n") {
+			if !first {
 				flush(false)
 			}
+			first = false
 			if len(current) > maxSentence && !strings.ContainsAny(line, ".;!?") {
 				continue
 			}
@@ -343,12 +355,8 @@ func appendWords(list []string, field string) []string {
 	default:
 		list = append(list, w)
 	}
-	for n := len(list); n > 1; n = len(list) {
-		joined := list[n-2] + "-" + list[n-1]
-		if terms[joined] == nil {
-			break
-		}
-		list = append(list[:n-2], joined)
+	for n := len(list); n > 1 && terms[list[n-2]+"-"+list[n-1]] != nil; n = len(list) {
+		list = append(list[:n-2], list[n-2]+"-"+list[n-1])
 	}
 	if stop != "" && len(list) > 0 {
 		list = append(list, stop)
@@ -359,7 +367,7 @@ func appendWords(list []string, field string) []string {
 // newSentence removes the negation. ok is false if it cannot tell which part is
 // negated.
 func newSentence(list []string) (sentence, bool) {
-	s := sentence{at: -1}
+	s := sentence{at: -1, words: make([]string, 0, len(list))}
 	for i := 0; i < len(list); i++ {
 		w := list[i]
 		next := wordAt(list, i+1)
@@ -465,8 +473,8 @@ func (c *clauses) next() bool {
 	return open
 }
 
-// read reports every statement of the sentence.
-func (s sentence) read(report func(topic, statement)) {
+// read reports the statements of the sentence, and with withPlain its plain statement.
+func (s sentence) read(withPlain bool, report func(topic, statement)) {
 	count := map[int]int{}
 	for _, w := range s.words {
 		for _, t := range terms[w] {
@@ -475,6 +483,9 @@ func (s sentence) read(report func(topic, statement)) {
 	}
 	if len(count) > 0 {
 		s.readTerms(count, report)
+	}
+	if !withPlain {
+		return
 	}
 	if subject, text := s.plain(); subject != "" {
 		report(topic{plain, subject}, statement{negated: s.negated, text: text})

@@ -184,7 +184,7 @@ func maskCode(s string) string {
 // closingTags returns the names that s closes ("</name") and the names that close
 // themselves ("<name/>"), in lower case.
 func closingTags(s string) map[string]bool {
-	names := map[string]bool{}
+	var names map[string]bool
 	for i := 0; i < len(s); i++ {
 		if s[i] != '<' {
 			continue
@@ -199,6 +199,9 @@ func closingTags(s string) map[string]bool {
 			end++
 		}
 		if closes || strings.HasPrefix(strings.TrimLeft(s[end:min(len(s), end+3)], " "), "/>") {
+			if names == nil {
+				names = map[string]bool{}
+			}
 			names[strings.ToLower(s[start:end])] = true
 		}
 	}

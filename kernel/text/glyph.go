@@ -35,7 +35,7 @@ func PlainRune(r rune) rune {
 // PlainText returns s as PlainRune reads it, and for each of its bytes the position in
 // s. The list is nil if nothing changes.
 func PlainText(s string) (string, []int) {
-	if !strings.ContainsFunc(s, func(r rune) bool { return PlainRune(r) != r }) {
+	if IsPrintable(s) || !strings.ContainsFunc(s, func(r rune) bool { return PlainRune(r) != r }) {
 		return s, nil
 	}
 	text := make([]byte, 0, len(s))
