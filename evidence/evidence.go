@@ -63,7 +63,7 @@ var emptySum = sha256.Sum256(nil)
 
 // SandboxID is the id of the sandbox that executes a bundle under a policy.
 func SandboxID(bundle canon.ContentHash, policy kernel.PolicyProfile) (string, error) {
-	return sandboxPlan.ID("sbx_", &sandboxDomain{bundle, policy})
+	return sandboxPlan.ID(nil, "sbx_", &sandboxDomain{bundle, policy})
 }
 
 // sandboxDomain is what the id of a sandbox covers.

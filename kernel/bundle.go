@@ -132,30 +132,31 @@ type questionDomain struct {
 // newBundle returns the bundle of an intent and its bytes: canonical JSON and one LF.
 // The bundle is complete without questions, and incomplete with them.
 func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, []byte, error) {
-	_, source, err := normalisedPlan.Artifact(in.Normalised())
+	room := make([]byte, 0, 4<<10) // for texts of which only the hash or a copy is kept
+	_, source, err := normalisedPlan.ArtifactIn(room, in.Normalised())
 	if err != nil {
 		return nil, nil, err
 	}
 	b := &Bundle{KernelVersion: Version, SourceIntentHash: source.Hex(), UnresolvedQuestions: questions}
-	if b.Outputs, err = in.outputs(); err != nil {
+	if b.Outputs, err = in.outputs(room); err != nil {
 		return nil, nil, err
 	}
-	bytes, err := b.make(in, countFound(findings))
+	bytes, err := b.make(in, countFound(findings), room)
 	return b, bytes, err
 }
 
 // make fills in what follows from the intent, from the counts of its findings, and from
 // values that b has already. b must have the kernel version, the source hash, the
-// questions, and one output without id for each action.
-func (b *Bundle) make(in Intent, f found) ([]byte, error) {
-	node, err := newNode(in, f, b.UnresolvedQuestions)
+// questions, and one output without id for each action. make overwrites room.
+func (b *Bundle) make(in Intent, f found, room []byte) ([]byte, error) {
+	node, err := newNode(in, f, b.UnresolvedQuestions, room)
 	if err != nil {
 		return nil, err
 	}
 	b.SchemaVersion, b.Status, b.RootNode, b.TerminalNodes = BundleSchemaVersion, "complete", node, []Node{node}
 	if len(b.UnresolvedQuestions) > 0 {
 		b.Status, b.TerminalNodes, b.Outputs = "incomplete", []Node{}, []Output{}
-	} else if b.Outputs, err = in.finish(b.Outputs, node); err != nil {
+	} else if b.Outputs, err = in.finish(b.Outputs, node, room); err != nil {
 		return nil, err
 	}
 	b.Stats = Stats{
@@ -163,7 +164,7 @@ func (b *Bundle) make(in Intent, f found) ([]byte, error) {
 		UnresolvedCount:    len(b.UnresolvedQuestions),
 		AvgTerminalEntropy: node.Entropy.EntropyScore, AvgTerminalDensity: node.Density.DensityScore,
 	}
-	idless, hash, err := bundlePlan.Artifact(b)
+	idless, hash, err := bundlePlan.ArtifactIn(room, b)
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +175,8 @@ func (b *Bundle) make(in Intent, f found) ([]byte, error) {
 	return append(bytes, idless[1:]...), nil
 }
 
-func newNode(in Intent, f found, questions []Question) (Node, error) {
-	id, err := nodePlan.ID("node_", &nodeDomain{Constraints: in.Constraints, Goal: in.Goal})
+func newNode(in Intent, f found, questions []Question, room []byte) (Node, error) {
+	id, err := nodePlan.ID(room, "node_", &nodeDomain{Constraints: in.Constraints, Goal: in.Goal})
 	if err != nil {
 		return Node{}, err
 	}
@@ -260,10 +261,10 @@ func divideHalfUp(a, b int) int { return (2*a + b) / (2 * b) }
 func roundedHundredth(a int) int { return divideHalfUp(a, 100) }
 
 // outputs returns one output for each action, without id.
-func (in Intent) outputs() ([]Output, error) {
+func (in Intent) outputs(room []byte) ([]Output, error) {
 	list := make([]Output, 0, len(in.Actions))
 	for i, a := range in.Actions {
-		out, err := a.output(i)
+		out, err := a.output(i, room)
 		if err != nil {
 			return nil, err
 		}
@@ -274,14 +275,14 @@ func (in Intent) outputs() ([]Output, error) {
 
 // finish gives the outputs their ids and their confidence, and sorts them by path and
 // then by position. An intent without actions gets one instruction.
-func (in Intent) finish(list []Output, node Node) ([]Output, error) {
+func (in Intent) finish(list []Output, node Node, room []byte) ([]Output, error) {
 	confidence := roundedHundredth(60*node.Density.DensityScore + 40*(100-node.Entropy.EntropyScore))
 	if len(list) == 0 {
-		list = append(list, textOutput("instruction", "context/"+node.ID+".md", in.instruction()))
+		list = append(list, textOutput("instruction", "context/"+node.ID+".md", in.instruction(), room))
 	}
 	for i := range list {
 		var err error
-		list[i].ID, err = outputPlan.ID("out_", &outputDomain{list[i].Content, list[i].Path, list[i].Type})
+		list[i].ID, err = outputPlan.ID(room, "out_", &outputDomain{list[i].Content, list[i].Path, list[i].Type})
 		if err != nil {
 			return nil, err
 		}
@@ -291,36 +292,36 @@ func (in Intent) finish(list []Output, node Node) ([]Output, error) {
 	return list, nil
 }
 
-func textOutput(kind, path, content string) Output {
+func textOutput(kind, path, content string, room []byte) Output {
 	return Output{
-		Type: kind, Path: path, Content: content, ContentHash: canon.Sum([]byte(content)).Hex(),
+		Type: kind, Path: path, Content: content, ContentHash: canon.Sum(append(room[:0], content...)).Hex(),
 		SourceConstraints: []string{}, Encoding: "utf8",
 	}
 }
 
-func (a Action) output(position int) (Output, error) {
+func (a Action) output(position int, room []byte) (Output, error) {
 	var content []byte
 	var err error
 	switch a.Kind {
 	case ActionRun:
-		content, err = commandPlan.Canonical(a.command())
+		content, err = commandPlan.CanonicalIn(room, a.command())
 	case ActionCall:
-		content, err = callPlan.Canonical(&call{a.AdapterID, a.Params, a.ToolID})
+		content, err = callPlan.CanonicalIn(room, &call{a.AdapterID, a.Params, a.ToolID})
 	default:
-		content = []byte(a.Content)
+		return a.outputOf(position, a.Content, room)
 	}
 	if err != nil {
 		return Output{}, err
 	}
-	return a.outputOf(position, string(content))
+	return a.outputOf(position, string(content), room)
 }
 
 // outputOf returns the output of an action with the given content.
-func (a Action) outputOf(position int, content string) (Output, error) {
+func (a Action) outputOf(position int, content string, room []byte) (Output, error) {
 	var out Output
 	switch a.Kind {
 	case ActionWrite:
-		out = textOutput("file", pathname.Clean(a.Path), content)
+		out = textOutput("file", pathname.Clean(a.Path), content, room)
 		out.Executable = a.Executable
 		if a.Base64 {
 			raw, err := DecodeBase64(content)
@@ -330,9 +331,9 @@ func (a Action) outputOf(position int, content string) (Output, error) {
 			out.Encoding, out.ContentHash = "base64", canon.Sum(raw).Hex()
 		}
 	case ActionRun:
-		out = textOutput("command", fmt.Sprintf("commands/%03d.json", position+1), content)
+		out = textOutput("command", fmt.Sprintf("commands/%03d.json", position+1), content, room)
 	case ActionCall:
-		out = textOutput("config", fmt.Sprintf("calls/%03d.json", position+1), content)
+		out = textOutput("config", fmt.Sprintf("calls/%03d.json", position+1), content, room)
 	}
 	out.Action = &position
 	return out, nil

@@ -178,7 +178,7 @@ func newQuestions(clarify []Result) ([]Question, error) {
 			q.ExpectedAnswerType = "choice"
 		}
 		var err error
-		q.ID, err = questionPlan.ID("q_", &questionDomain{q.ExpectedAnswerType, q.Text, q.WhyNeeded})
+		q.ID, err = questionPlan.ID(nil, "q_", &questionDomain{q.ExpectedAnswerType, q.Text, q.WhyNeeded})
 		if err != nil {
 			return nil, err
 		}

@@ -116,17 +116,14 @@ func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
 	for i, a := range in.Actions {
 		at := place{"/actions/", i, ""}
-		add := func(code, pointer, value string) {
-			list = append(list, Finding{Code: code, Path: pointer, Effect: at.effect(EffectRun), Value: value})
-		}
 		for _, name := range canon.Names(a.Env) {
 			if !p.EnvAllow.Contains(name) && !contract.IsGuarded(name) {
-				add(finding.EnvUnlisted, canon.Pointer(at.pointer()+"/env", name), name)
+				list = append(list, Finding{Code: finding.EnvUnlisted, Path: canon.Pointer(at.pointer()+"/env", name), Effect: at.effect(EffectRun), Value: name})
 			}
 		}
 		for n, arg := range a.Argv {
 			if p.ShellMetacharacters == MetacharactersDeny && contract.CheckArgument("", arg, contract.ArgvPlain) != nil {
-				add(finding.Metacharacter, at.pointer()+"/argv/"+strconv.Itoa(n), canon.Cut(arg))
+				list = append(list, Finding{Code: finding.Metacharacter, Path: at.pointer() + "/argv/" + strconv.Itoa(n), Effect: at.effect(EffectRun), Value: canon.Cut(arg)})
 			}
 		}
 	}
@@ -228,9 +225,7 @@ func (a Action) findings(i int, steps *argv.Budget) []Finding {
 		at.member = "/env"
 		for _, name := range canon.Names(a.Env) {
 			if contract.IsGuarded(name) {
-				list = append(list, Finding{
-					Code: finding.EnvGuarded, Path: canon.Pointer(at.pointer(), name), Effect: at.effect(EffectRun), Value: name,
-				})
+				list = append(list, Finding{Code: finding.EnvGuarded, Path: canon.Pointer(at.pointer(), name), Effect: at.effect(EffectRun), Value: name})
 			}
 		}
 		return list

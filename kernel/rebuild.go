@@ -45,7 +45,7 @@ func Rebuild(b *Bundle) (Rebuilt, error) {
 	if len(again.UnresolvedQuestions) > 0 && in.gaps() != b.RootNode.Entropy.SchemaGaps {
 		in.Actions = []Action{{}}
 	}
-	r.Bytes, err = again.make(in, f)
+	r.Bytes, err = again.make(in, f, nil)
 	return r, err
 }
 
@@ -115,11 +115,11 @@ func (r *Rebuilt) actions(b *Bundle) {
 		a, err := shown.action()
 		var out Output
 		if err == nil {
-			out, err = a.output(i)
+			out, err = a.output(i, nil)
 		}
 		if err != nil {
 			r.refuse("/outputs/"+strconv.Itoa(at)+"/content", err)
-			if out, err = a.outputOf(i, shown.Content); err != nil {
+			if out, err = a.outputOf(i, shown.Content, nil); err != nil {
 				out = shown
 				out.Action, out.SourceConstraints = &i, []string{}
 			}

@@ -42,7 +42,7 @@ func TestRebuild(t *testing.T) {
 
 // TestRebuildRefuses: Rebuild names, with its place, a value that no intent can have.
 func TestRebuildRefuses(t *testing.T) {
-	text := func(kind, content string) Output { return textOutput(kind, "x", content) }
+	text := func(kind, content string) Output { return textOutput(kind, "x", content, nil) }
 	for pointer, b := range map[string]*Bundle{
 		"/root_node/goal":         {KernelVersion: Version},
 		"/outputs/0/content":      {KernelVersion: Version, RootNode: Node{Goal: "x"}, Outputs: []Output{text("command", `{"argv": []}`)}},

@@ -17,7 +17,9 @@ const (
 // Sum returns the hash of exactly the bytes b.
 func Sum(b []byte) ContentHash {
 	sum := sha256.Sum256(b)
-	return ContentHash(hashPrefix + hex.EncodeToString(sum[:]))
+	var text [len(hashPrefix) + 2*sha256.Size]byte
+	hex.Encode(text[copy(text[:], hashPrefix):], sum[:])
+	return ContentHash(text[:])
 }
 
 // Valid says whether h has the form of a content hash.

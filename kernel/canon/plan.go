@@ -18,9 +18,13 @@ type Plan[T any] struct {
 }
 
 // Canonical returns the canonical form of v, without a line feed at the end.
-func (p *Plan[T]) Canonical(v *T) ([]byte, error) {
+func (p *Plan[T]) Canonical(v *T) ([]byte, error) { return p.CanonicalIn(nil, v) }
+
+// CanonicalIn is Canonical for a text that is needed for a short time alone. It overwrites
+// room, and the text lies in room if it fits.
+func (p *Plan[T]) CanonicalIn(room []byte, v *T) ([]byte, error) {
 	p.once.Do(func() { p.step = stepOf(reflect.TypeFor[T](), map[reflect.Type]*step{}) })
-	text, err := p.step(make([]byte, 0, planBytes), reflect.ValueOf(v).Elem(), 1)
+	text, err := p.step(slices.Grow(room[:0], planBytes), reflect.ValueOf(v).Elem(), 1)
 	if err != nil {
 		return Transform(v) // which words the error
 	}
@@ -33,9 +37,14 @@ const planBytes = 1 << 10
 // Artifact returns what the function Artifact returns for v.
 func (p *Plan[T]) Artifact(v *T) ([]byte, ContentHash, error) { return artifact(p.Canonical(v)) }
 
-// ID returns what the function ID returns for v.
-func (p *Plan[T]) ID(prefix string, v *T) (string, error) {
-	_, sum, err := p.Artifact(v)
+// ArtifactIn is Artifact with the room of CanonicalIn.
+func (p *Plan[T]) ArtifactIn(room []byte, v *T) ([]byte, ContentHash, error) {
+	return artifact(p.CanonicalIn(room, v))
+}
+
+// ID returns what the function ID returns for v. It overwrites room, as CanonicalIn does.
+func (p *Plan[T]) ID(room []byte, prefix string, v *T) (string, error) {
+	_, sum, err := p.ArtifactIn(room, v)
 	return id(prefix, sum, err)
 }
 

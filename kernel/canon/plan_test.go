@@ -212,11 +212,18 @@ func TestPlanArtifact(t *testing.T) {
 	if err != nil || wantErr != nil || !bytes.Equal(text, want) || sum != wantSum {
 		t.Errorf("got %s %s %v, want %s %s %v", text, sum, err, want, wantSum, wantErr)
 	}
-	id, err := plan.ID("x_", &v)
-	if want, wantErr := ID("x_", v); err != nil || wantErr != nil || id != want {
-		t.Errorf("got %s %v, want %s %v", id, err, want, wantErr)
+	// The room may be absent, too small, full or large.
+	for _, room := range [][]byte{nil, make([]byte, 3), bytes.Repeat([]byte("x"), 5000), make([]byte, 0, 5000)} {
+		text, sum, err := plan.ArtifactIn(room, &v)
+		if err != nil || !bytes.Equal(text, want) || sum != wantSum {
+			t.Errorf("in %d bytes: got %s %s %v, want %s %s", cap(room), text, sum, err, want, wantSum)
+		}
+		id, err := plan.ID(room, "x_", &v)
+		if want, wantErr := ID("x_", v); err != nil || wantErr != nil || id != want {
+			t.Errorf("in %d bytes: got %s %v, want %s %v", cap(room), id, err, want, wantErr)
+		}
 	}
-	if _, err := plan.ID("x_", &item{Path: "\xff"}); err == nil {
+	if _, err := plan.ID(nil, "x_", &item{Path: "\xff"}); err == nil {
 		t.Error("an id of what is not UTF-8")
 	}
 }
