@@ -44,6 +44,19 @@ type Check struct {
 // Each invariant has vectors that break it in specs/vectors/result/. TestResultVectors
 // runs them.
 func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Check {
+	list := checks(raw, doc, policy)
+	titles := map[string]string{}
+	for _, r := range Records() {
+		titles[r.ID] = r.Title
+	}
+	for i, c := range list {
+		list[i].Title = titles[c.ID]
+	}
+	return list
+}
+
+// checks is Checks without the titles.
+func checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Check {
 	obj, _ := doc.Value().(map[string]any)
 	d := document{obj}
 	list := []Check{
@@ -57,12 +70,7 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 		{ID: "RS7", Fault: d.canonical(raw, doc)},
 		{ID: "RS8", Fault: d.decision()},
 	}
-	titles := map[string]string{}
-	for _, r := range Records() {
-		titles[r.ID] = r.Title
-	}
 	for i, c := range list {
-		list[i].Title = titles[c.ID]
 		switch {
 		case c.ID == "RS3a" && EditionOf(d.str("run_schema_version")) == Contract && !d.has("execution_mode"):
 			list[i].Status, list[i].Fault, list[i].NotOfVersion = NotChecked, "version "+ContractVersion+" has no execution_mode", true
@@ -104,7 +112,7 @@ func Sound(raw []byte, policy *kernel.PolicyProfile) (canon.Document, *UnsoundEr
 	if err != nil {
 		return canon.Document{}, &UnsoundError{Err: err}
 	}
-	for _, c := range Checks(raw, doc, policy) {
+	for _, c := range checks(raw, doc, policy) {
 		if c.Status != Pass {
 			return canon.Document{}, &UnsoundError{ID: c.ID, Fault: c.Fault}
 		}
@@ -232,12 +240,14 @@ func (d document) references() string {
 	)
 }
 
+var policyPlan canon.Plan[kernel.PolicyProfile]
+
 // policy is RS5. A result of a later version may have members of policy that are not known.
 func (d document) policy(want *kernel.PolicyProfile) string {
 	if want == nil {
 		return ""
 	}
-	expected, err := canon.Canonical(want)
+	expected, err := policyPlan.Canonical(want)
 	if err != nil {
 		return "the resolved profile has no canonical form"
 	}
