@@ -190,7 +190,7 @@ func seal(res result.RunResult) error {
 	if err != nil {
 		return err
 	}
-	if other, err := canon.Transform(res); err != nil || !bytes.Equal(b, append(other, '\n')) {
+	if other, err := canon.TransformAgain(res); err != nil || !bytes.Equal(b, append(other, '\n')) {
 		return fmt.Errorf("two encoders give other bytes: %v", err)
 	}
 	if _, unsound := result.Sound(b, &res.Policy); unsound != nil {

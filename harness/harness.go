@@ -340,7 +340,7 @@ func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 // so that the canonical form does not depend on one encoder alone. A nil list, which
 // both write as null, is refused too.
 func agree(b []byte, res result.RunResult) *result.RunError {
-	other, err := canon.Transform(res)
+	other, err := canon.TransformAgain(res) // b is read again below, with every check
 	none := res.Decision.Reasons == nil || res.PolicyProvenance.Modules == nil
 	if x := res.Execution; x != nil {
 		none = none || x.Cmd == nil || x.Inputs == nil || x.Outputs == nil

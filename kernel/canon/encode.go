@@ -46,16 +46,29 @@ func Canonical(v any) ([]byte, error) {
 // encoding/json encodes the value, and jcs.Transform makes the text canonical.
 // Transform is slower than Canonical.
 func Transform(v any) ([]byte, error) {
+	return transform(v, func(text []byte) error {
+		err := newReader(text, true).check()
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Offset = -1
+		}
+		return err
+	})
+}
+
+// TransformAgain is Transform for a value that Canonical or a Plan has written. It does
+// not look again for the faults that these refuse.
+func TransformAgain(v any) ([]byte, error) {
+	return transform(v, func([]byte) error { return nil })
+}
+
+func transform(v any, check func(text []byte) error) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, encodeError(err)
 	}
-	if err := newReader(buf.Bytes(), true).check(); err != nil {
-		if e, ok := errors.AsType[*Error](err); ok {
-			e.Offset = -1
-		}
+	if err := check(buf.Bytes()); err != nil {
 		return nil, err
 	}
 	text, err := jcs.Transform(buf.Bytes())

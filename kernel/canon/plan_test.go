@@ -167,6 +167,9 @@ func TestPlanAgrees(t *testing.T) {
 		} else if v.Foreign != nil {
 			foreign++
 		}
+		if again, err := TransformAgain(v); wanted == nil && (err != nil || !bytes.Equal(again, want)) {
+			t.Fatalf("value %d again:\ngot  %s %v\nwant %s", n, again, err, want)
+		}
 		for name, write := range map[string]func() ([]byte, error){
 			"plan":      func() ([]byte, error) { return plan.Canonical(&v) },
 			"canonical": func() ([]byte, error) { return Canonical(v) },
