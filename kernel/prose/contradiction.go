@@ -324,9 +324,8 @@ func sentences(s string) []sentence {
 	return list
 }
 
-// appendWords adds the words of one field. It makes all hyphens one kind, writes out
-// contractions, and adds a comma or colon behind the word as a word of its own.
-func appendWords(list []string, field string) []string {
+// plainWord returns the word of a field in lower case, and the comma or colon behind it.
+func plainWord(field string) (w, stop string) {
 	field = strings.Map(func(r rune) rune {
 		switch r = text.PlainRune(r); r {
 		case 0x2010, 0x2011:
@@ -337,12 +336,21 @@ func appendWords(list []string, field string) []string {
 		return unicode.ToLower(r)
 	}, field)
 	field = strings.TrimLeft(field, "\"'([{*_`“‘«")
-	w := strings.TrimRight(field, "\"')]}*_`”’».;!?,:")
-	stop := ""
+	w = strings.TrimRight(field, "\"')]}*_`”’».;!?,:")
 	if tail := field[len(w):]; strings.Contains(tail, ",") {
 		stop = ","
 	} else if strings.Contains(tail, ":") {
 		stop = ":"
+	}
+	return w, stop
+}
+
+// appendWords adds the words of one field. It makes all hyphens one kind, writes out
+// contractions, and adds a comma or colon behind the word as a word of its own.
+func appendWords(list []string, field string) []string {
+	w, stop := field, ""
+	if strings.ContainsFunc(field, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		w, stop = plainWord(field)
 	}
 	switch {
 	case w == "" || strings.Trim(w, "-–—") == "":
