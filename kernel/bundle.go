@@ -132,8 +132,8 @@ type questionDomain struct {
 // newBundle returns the bundle of an intent and its bytes: canonical JSON and one LF.
 // The bundle is complete without questions, and incomplete with them.
 func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, []byte, error) {
-	room := make([]byte, 0, 4<<10) // for texts of which only the hash or a copy is kept
-	_, source, err := normalisedPlan.ArtifactIn(room, in.Normalised())
+	// Of every text only the hash or a copy is kept, so that all share the room of the first.
+	room, source, err := normalisedPlan.ArtifactIn(make([]byte, 0, 4<<10), in.Normalised())
 	if err != nil {
 		return nil, nil, err
 	}
