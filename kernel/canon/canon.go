@@ -52,7 +52,7 @@
 // reads it, and refuses what is no field of the struct.
 //
 // No function of this package reads anything but its arguments or changes them,
-// except [Decoder.Into]. A Plan and a Decoder keep what they found out about
+// except [Decoder.Into], and the methods of a Plan that are given room. A Plan and a Decoder keep what they found out about
 // their type; nothing else keeps state.
 package canon
 
