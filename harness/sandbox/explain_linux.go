@@ -112,7 +112,7 @@ func giveUpLines(c initproc.Confine) []string {
 	}
 	list = append(list, "capabilities: bounding set, ambient set and own sets empty; securebits locked")
 	if len(c.Seccomp) > 0 {
-		list = append(list, fmt.Sprintf("seccomp: %d instructions", len(c.Seccomp)))
+		list = append(list, fmt.Sprintf("seccomp: %d instructions", len(c.Seccomp)/initproc.InsnSize))
 	}
 	for _, l := range c.Rlimits {
 		list = append(list, fmt.Sprintf("rlimit: %s %d", rlimitNames[l.Resource], l.Value))

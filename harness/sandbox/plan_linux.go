@@ -381,7 +381,7 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 		// accepted are memory that only a cgroup counts.
 		families = append(families, unix.AF_UNIX)
 	}
-	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted})
+	c.Seccomp = initproc.NewFilter(filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted}))
 	if h.landlock == 0 {
 		return c
 	}
@@ -504,7 +504,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
-	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, uncounted: h.uncounted, setID: true, noTruncate: h.landlock < 3})
+	p.Confine.Seccomp = initproc.NewFilter(filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, uncounted: h.uncounted, setID: true, noTruncate: h.landlock < 3}))
 	return p
 }
 

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -573,7 +574,7 @@ func TestPlanLimits(t *testing.T) {
 }
 
 // TestPlanIsAValue: compiling twice gives the same bytes, and decoding them gives the same
-// plan.
+// plan. Both the form that is hashed and the form that the init reads hold the whole plan.
 func TestPlanIsAValue(t *testing.T) {
 	for _, c := range planCases() {
 		a, err := json.Marshal(c.compile())
@@ -588,7 +589,24 @@ func TestPlanIsAValue(t *testing.T) {
 		if again, _ := json.Marshal(back); !bytes.Equal(a, again) || !reflect.DeepEqual(stepLines(back), stepLines(c.compile())) {
 			t.Errorf("%s: does not come back as it was", c.name)
 		}
+		plan := c.compile()
+		read, err := initproc.DecodePlan(plan.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := json.Marshal(read); !bytes.Equal(a, again) {
+			t.Errorf("%s: the init does not read what was compiled", c.name)
+		}
 	}
+}
+
+// instructions returns the instructions of a filter.
+func instructions(f initproc.Filter) []initproc.Insn {
+	var list []initproc.Insn
+	for at := range slices.Chunk(f, initproc.InsnSize) {
+		list = append(list, initproc.Insn{Code: binary.LittleEndian.Uint16(at), JT: at[2], JF: at[3], K: binary.LittleEndian.Uint32(at[4:])})
+	}
+	return list
 }
 
 // sysCall is the input of a filter for one system call.
@@ -680,7 +698,7 @@ func planFilters() map[string][]initproc.Insn {
 	}
 	for _, c := range planCases() {
 		if p := c.compile(); p.Confine.Seccomp != nil {
-			filters[c.name] = p.Confine.Seccomp
+			filters[c.name] = instructions(p.Confine.Seccomp)
 		}
 	}
 	return filters

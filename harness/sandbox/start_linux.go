@@ -354,12 +354,7 @@ func reachable(dir string) error {
 
 // launch starts the init, sends it the plan and waits until it reports that it is ready.
 func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error {
-	b, err := json.Marshal(plan)
-	if err != nil {
-		return s.fail(StepFiles, err)
-	}
-	s.PlanHash = sha256.Sum256(b)
-	told, err := unnamed("plan", b)
+	told, err := unnamed("plan", plan.Encode())
 	if err != nil {
 		return s.fail(StepFiles, err)
 	}
@@ -403,6 +398,12 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	go s.listen(s.reports, s.gone)
 	// An init that has already ended has reported the reason, if it could.
 	_ = s.send(initproc.Message(initproc.Begin, 0, 0), nil)
+	// The hash is made while the init performs the steps.
+	b, err := json.Marshal(plan)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	s.PlanHash = sha256.Sum256(b)
 	return h.await(ctx, s, plan)
 }
 

@@ -3,7 +3,6 @@
 package initproc
 
 import (
-	"encoding/binary"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -168,8 +167,8 @@ func addRule(set int, r Rule) error {
 	}
 	defer syscall.Close(fd)
 	var b [12]byte // packed: the access, the descriptor
-	binary.LittleEndian.PutUint64(b[:8], r.Access)
-	binary.LittleEndian.PutUint32(b[8:], uint32(fd))
+	put(b[:8], r.Access)
+	put(b[8:], uint64(fd))
 	return do(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
 }
 
@@ -179,20 +178,11 @@ func (f Filter) apply() error {
 	if len(f) == 0 {
 		return nil
 	}
-	type insn struct {
-		code   uint16
-		jt, jf uint8
-		k      uint32
-	}
-	prog := make([]insn, len(f))
-	for i, in := range f {
-		prog[i] = insn{in.Code, in.JT, in.JF, in.K}
-	}
 	fprog := struct {
 		n    uint16
-		insn *insn
-	}{uint16(len(prog)), &prog[0]}
+		insn *byte
+	}{uint16(len(f) / InsnSize), &f[0]}
 	err := do(sysSeccomp, seccompSetFilter, 0, uintptr(unsafe.Pointer(&fprog)))
-	runtime.KeepAlive(prog)
+	runtime.KeepAlive(f)
 	return err
 }

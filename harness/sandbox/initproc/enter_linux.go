@@ -3,8 +3,6 @@
 package initproc
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -58,8 +56,12 @@ func run() int {
 		_, _ = syscall.Read(socketFD, make([]byte, MessageSize))
 		return statusNoPlan
 	}
-	plan := new(Plan)
-	if err := readJSON(planFD, plan); err != nil {
+	b, err := readAll(planFD)
+	if err != nil {
+		return statusNoPlan
+	}
+	plan, err := DecodePlan(b)
+	if err != nil {
 		return statusNoPlan
 	}
 	spareThreads()
@@ -126,11 +128,11 @@ func spareThreads() {
 	done.Wait()
 }
 
-// readJSON decodes the whole content of a descriptor, and closes the descriptor.
-func readJSON(fd int, to any) error {
+// readAll returns the whole content of a descriptor, and closes the descriptor.
+func readAll(fd int) ([]byte, error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
-		return err
+		return nil, err
 	}
 	b := make([]byte, st.Size)
 	for n := 0; n < len(b); {
@@ -139,14 +141,11 @@ func readJSON(fd int, to any) error {
 			continue
 		}
 		if err != nil || m == 0 {
-			return syscall.EIO
+			return nil, syscall.EIO
 		}
 		n += m
 	}
-	if err := syscall.Close(fd); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, to)
+	return b, syscall.Close(fd)
 }
 
 func number(err error) uint32 {
@@ -188,7 +187,7 @@ func (in *initial) listen() {
 		}
 		msg := message{kind: b[0]}
 		if n == MessageSize {
-			msg.at, msg.ms = int(binary.LittleEndian.Uint32(b[1:])), int(binary.LittleEndian.Uint32(b[5:]))
+			msg.at, msg.ms = int(get(b[1:5])), int(get(b[5:MessageSize]))
 		}
 		if list, err := syscall.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
 			msg.files, _ = syscall.ParseUnixRights(&list[0])

@@ -3,8 +3,6 @@
 package initproc
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -17,26 +15,31 @@ const (
 
 // final is the input of the last step before a command.
 type final struct {
-	Confine Confine  `json:"confine"`
-	Path    string   `json:"path"`
-	Argv    []string `json:"argv"`
-	Env     []string `json:"env"`
+	Confine Confine
+	Path    string
+	Argv    []string
+	Env     []string
+}
+
+func (c *coder) final(f *final) {
+	c.confine(&f.Confine)
+	codeText(c, &f.Path)
+	codeList(c, &f.Argv, codeText[string])
+	codeList(c, &f.Env, codeText[string])
 }
 
 // startLast starts this program again inside; the new process then becomes the command. A
 // pid of -1 with an error means that it could not give up what it must.
 func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int, error) {
-	b, err := json.Marshal(final{in.plan.Confine, path, a.Argv, a.Env})
-	if err != nil {
-		return -1, err
-	}
+	input := coder{}
+	input.final(&final{in.plan.Confine, path, a.Argv, a.Env})
 	name, _ := cstr("last")
 	told, err := call(sysMemfdCreate, uintptr(unsafe.Pointer(name)), 1)
 	if err != nil {
 		return -1, err
 	}
 	defer syscall.Close(told)
-	if err := writeAll(told, b); err != nil {
+	if err := writeAll(told, input.b); err != nil {
 		return -1, err
 	}
 	var p [2]int
@@ -62,7 +65,7 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	case said[0] != lastExec:
 		pid = -1
 	}
-	return pid, syscall.Errno(binary.LittleEndian.Uint32(said[1:]))
+	return pid, syscall.Errno(get(said[1:]))
 }
 
 // The step that failed, as the last step reports it.
@@ -76,13 +79,18 @@ func last() int {
 	runtime.LockOSThread()
 	fail := func(what byte, err error) int {
 		said := [5]byte{what}
-		binary.LittleEndian.PutUint32(said[1:], number(err))
+		put(said[1:], uint64(number(err)))
 		_, _ = syscall.Write(resultFD, said[:])
 		return statusNoSetup
 	}
 	syscall.CloseOnExec(resultFD)
 	var f final
-	if err := inOrder(func() error { return readJSON(lastFD, &f) }, f.Confine.giveUp); err != nil {
+	b, err := readAll(lastFD)
+	if err := inOrder(
+		func() error { return err },
+		func() error { return decode(b, &f, (*coder).final) },
+		f.Confine.giveUp,
+	); err != nil {
 		return fail(lastGiveUp, err)
 	}
 	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))

@@ -11,7 +11,7 @@
 // # Protocol
 //
 // Descriptor 3 is a socket of whole messages (SOCK_SEQPACKET) to the supervisor.
-// Descriptor 4 contains the plan as JSON. The following descriptors are mounts that the
+// Descriptor 4 contains the plan (Plan.Encode). The following descriptors are mounts that the
 // supervisor prepared. The supervisor sends messages of MessageSize bytes:
 //
 //   - Begin;
@@ -24,13 +24,6 @@
 // the socket closes, the init ends. Because the init is process 1, everything inside ends
 // with it. No report means failure.
 package initproc
-
-import (
-	"encoding/base64"
-	"encoding/binary"
-	"errors"
-	"strings"
-)
 
 // Name is the argv[0] of an init. NameLast is the argv[0] of a command's process before it
 // gives up its rights (Confine.Last).
@@ -54,8 +47,8 @@ const MessageSize = 9
 func Message(kind byte, at, ms int) []byte {
 	b := make([]byte, MessageSize)
 	b[0] = kind
-	binary.LittleEndian.PutUint32(b[1:], uint32(at))
-	binary.LittleEndian.PutUint32(b[5:], uint32(ms))
+	put(b[1:5], uint64(at))
+	put(b[5:], uint64(ms))
 	return b
 }
 
@@ -148,9 +141,12 @@ type Rule struct {
 	Access uint64 `json:"access"`
 }
 
-// Filter is a seccomp filter. Its JSON is the base64 of its instructions, 8 bytes each,
-// numbers little-endian. A JSON list would take longer to read than the rest of a plan.
-type Filter []Insn
+// Filter is a seccomp filter: its instructions one after another, InsnSize bytes each, in the
+// form that the kernel takes (struct sock_filter).
+type Filter []byte
+
+// InsnSize is the size of an instruction of a filter in bytes.
+const InsnSize = 8
 
 // Insn is one instruction of a filter.
 type Insn struct {
@@ -160,30 +156,16 @@ type Insn struct {
 	K    uint32
 }
 
-// MarshalJSON returns the instructions as base64 in a JSON string.
-func (f Filter) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 8*len(f))
-	for i, in := range f {
-		at := b[8*i:]
-		binary.LittleEndian.PutUint16(at, in.Code)
+// NewFilter returns the filter of these instructions.
+func NewFilter(list []Insn) Filter {
+	f := make(Filter, InsnSize*len(list))
+	for i, in := range list {
+		at := f[InsnSize*i:][:InsnSize]
+		put(at[:2], uint64(in.Code))
 		at[2], at[3] = in.JT, in.JF
-		binary.LittleEndian.PutUint32(at[4:], in.K)
+		put(at[4:], uint64(in.K))
 	}
-	return []byte(`"` + base64.StdEncoding.EncodeToString(b) + `"`), nil
-}
-
-// UnmarshalJSON decodes the output of MarshalJSON.
-func (f *Filter) UnmarshalJSON(text []byte) error {
-	b, err := base64.StdEncoding.DecodeString(strings.Trim(string(text), `"`))
-	if err != nil || len(b)%8 != 0 {
-		return errors.New("not a filter")
-	}
-	*f = make(Filter, len(b)/8)
-	for i := range *f {
-		at := b[8*i:]
-		(*f)[i] = Insn{Code: binary.LittleEndian.Uint16(at), JT: at[2], JF: at[3], K: binary.LittleEndian.Uint32(at[4:])}
-	}
-	return nil
+	return f
 }
 
 // Action is one step inside. With Argv it is a command, without Argv a file to write.
@@ -236,9 +218,9 @@ func (r Report) Encode() []byte {
 	b := make([]byte, ReportSize)
 	copy(b, magic[:])
 	b[4], b[5], b[6], b[7] = r.Kind, r.Flags, r.Signal, r.Code
-	binary.LittleEndian.PutUint32(b[8:], r.At)
-	binary.LittleEndian.PutUint32(b[12:], r.Errno)
-	binary.LittleEndian.PutUint64(b[16:], r.MaxRSS)
+	put(b[8:12], uint64(r.At))
+	put(b[12:16], uint64(r.Errno))
+	put(b[16:24], r.MaxRSS)
 	return b
 }
 
@@ -248,6 +230,6 @@ func Decode(b []byte) (Report, bool) {
 		return Report{}, false
 	}
 	r := Report{Kind: b[4], Flags: b[5], Signal: b[6], Code: b[7]}
-	r.At, r.Errno, r.MaxRSS = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:])
+	r.At, r.Errno, r.MaxRSS = uint32(get(b[8:12])), uint32(get(b[12:16])), get(b[16:24])
 	return r, r.Kind == Ready || r.Kind == Failed || r.Kind == Done
 }
