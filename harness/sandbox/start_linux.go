@@ -373,7 +373,7 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	defer null.Close()
 	attr := &os.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   initproc.Env(),
 		Files: append([]*os.File{null, null, null, theirs, told}, s.files...),
 		Sys:   h.processAttr(s),
 	}

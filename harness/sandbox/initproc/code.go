@@ -153,7 +153,8 @@ func codeList[T any](c *coder, list *[]T, item func(*coder, *T)) {
 	}
 }
 
-// put writes a number into all bytes of b, little-endian; get reads it.
+// put writes a number into all bytes of b, little-endian; get reads it. Package
+// encoding/binary would delay the init: more packages would be set up before it (Enter).
 func put(b []byte, n uint64) {
 	for i := range b {
 		b[i] = byte(n >> (8 * i))

@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"go/build"
 	"reflect"
 	"slices"
 	"testing"
@@ -83,5 +84,20 @@ func TestCodeOfAnotherLength(t *testing.T) {
 	}
 	if _, err := DecodePlan(append(b, 0)); err == nil {
 		t.Error("a byte after the plan is accepted")
+	}
+}
+
+// TestImports: the package imports only packages that are set up early in every program
+// (Enter).
+func TestImports(t *testing.T) {
+	pkg, err := build.ImportDir(".", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := []string{"bytes", "os", "runtime", "strconv", "sync", "sync/atomic", "syscall", "time", "unsafe"}
+	for _, path := range pkg.Imports {
+		if !slices.Contains(early, path) {
+			t.Errorf("%s is imported: find out with GODEBUG=inittrace=1 how many packages then come before the init", path)
+		}
 	}
 }

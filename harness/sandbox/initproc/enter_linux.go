@@ -3,10 +3,9 @@
 package initproc
 
 import (
+	"bytes"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +46,6 @@ const (
 )
 
 func run() int {
-	debug.SetGCPercent(-1)
 	ignoreSignals()
 	syscall.Umask(0o022)
 	if err := do(sysCloseRange, 3, ^uintptr(0)>>1&0x7fffffff, closeRangeExec); err != nil {
@@ -295,7 +293,7 @@ func mkdirBeneath(root int, path string) error {
 		return err
 	}
 	parent, name := root, path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+	if i := bytes.LastIndexByte([]byte(path), '/'); i >= 0 {
 		name = path[i+1:]
 		if parent, err = openBeneath(root, path[:i], oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0); err != nil {
 			return err
@@ -433,7 +431,7 @@ func look(a Action) (string, uint8) {
 		return "", NotFound
 	}
 	name := a.Argv[0]
-	if strings.Contains(name, "/") {
+	if bytes.IndexByte([]byte(name), '/') >= 0 {
 		path := name
 		if name[0] != '/' {
 			path = a.Dir + "/" + name
@@ -442,14 +440,15 @@ func look(a Action) (string, uint8) {
 	}
 	flags := uint8(NotFound)
 	for _, e := range a.Env {
-		list, ok := strings.CutPrefix(e, "PATH=")
+		list, ok := bytes.CutPrefix([]byte(e), []byte("PATH="))
 		if !ok {
 			continue
 		}
-		for dir := range strings.SplitSeq(list, ":") {
-			switch runnable(dir + "/" + name) {
+		for dir := range bytes.SplitSeq(list, []byte(":")) {
+			path := string(dir) + "/" + name
+			switch runnable(path) {
 			case 0:
-				return dir + "/" + name, 0
+				return path, 0
 			case NotRunnable:
 				flags = NotRunnable
 			}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -67,7 +66,11 @@ func reapAll(moments int) bool {
 // parentheses, may contain anything, so Stat looks for its end.
 func Stat(pid string) []string {
 	b, _ := os.ReadFile("/proc/" + pid + "/stat")
-	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	var fields []string
+	for f := range bytes.FieldsSeq(b[bytes.LastIndexByte(b, ')')+1:]) {
+		fields = append(fields, string(f))
+	}
+	return fields
 }
 
 // Descendants returns the processes below an init, from /proc. A process that loses its

@@ -5,8 +5,8 @@
 //
 // The program starts itself again for this. Importing the package is enough: a process
 // whose name (argv[0]) is Name becomes an init before main, and before most packages of
-// the policy engine are initialized (Enter). The package imports the standard library
-// alone, so that little is initialized before it.
+// the policy engine are initialized (Enter). The package imports only packages that are
+// initialized early in every program, so that little else comes before it.
 //
 // # Protocol
 //
@@ -31,6 +31,10 @@ const (
 	Name     = "fiador: sandbox init"
 	NameLast = "fiador: sandbox last step"
 )
+
+// Env returns the environment of an init. The Go runtime reads it: an init collects no
+// garbage.
+func Env() []string { return []string{"GOGC=off"} }
 
 // The kinds of message that the supervisor sends.
 const (

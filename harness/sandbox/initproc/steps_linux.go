@@ -4,7 +4,6 @@ package initproc
 
 import (
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -187,6 +186,7 @@ func (w *walker) layer(s Step) error {
 		return inOrder(func() error { return attach(fd, s.To) }, func() error { return away(stageDir) })
 	}
 	var lower []string
+	options := "upperdir=" + stageDir + "/upper,workdir=" + stageDir + "/work,userxattr,lowerdir="
 	for i, name := range s.Lower {
 		fd, ok := w.mounts[name]
 		if !ok {
@@ -197,10 +197,12 @@ func (w *walker) layer(s Step) error {
 		if err := attachNew(fd, at); err != nil {
 			return err
 		}
-		lower = append(lower, at)
+		if i > 0 {
+			options += ":"
+		}
+		lower, options = append(lower, at), options+at
 	}
-	if err := syscall.Mount("overlay", s.To, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV,
-		"lowerdir="+strings.Join(lower, ":")+",upperdir="+stageDir+"/upper,workdir="+stageDir+"/work,userxattr"); err != nil {
+	if err := syscall.Mount("overlay", s.To, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
 		return err
 	}
 	for _, at := range append(lower, stageDir) {
