@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/fiador/fiador/harness/sandbox/wire"
 )
 
 // filled returns a value whose members, and the members of their items, are all different
@@ -61,9 +63,9 @@ func TestCodeEveryMember(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(empty, new(Plan)) {
 		t.Errorf("%v: an empty plan came back as %+v", err, empty)
 	}
-	f, c, again := filled[final](), coder{}, final{}
-	c.final(f)
-	if err := decode(c.b, &again, (*coder).final); err != nil || !reflect.DeepEqual(*f, again) {
+	f, c, again := filled[final](), &wire.Coder{}, final{}
+	codeFinal(c, f)
+	if err := wire.Decode(c.B, &again, codeFinal); err != nil || !reflect.DeepEqual(*f, again) {
 		t.Errorf("%v: %+v came back as %+v", err, f, again)
 	}
 }
@@ -94,7 +96,7 @@ func TestImports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	early := []string{"bytes", "os", "runtime", "strconv", "sync", "sync/atomic", "syscall", "time", "unsafe"}
+	early := []string{"bytes", "github.com/fiador/fiador/harness/sandbox/wire", "os", "runtime", "strconv", "sync", "sync/atomic", "syscall", "time", "unsafe"}
 	for _, path := range pkg.Imports {
 		if !slices.Contains(early, path) {
 			t.Errorf("%s is imported: find out with GODEBUG=inittrace=1 how many packages then come before the init", path)

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"syscall"
 	"unsafe"
+
+	"github.com/fiador/fiador/harness/sandbox/wire"
 )
 
 // apply removes from the calling thread every right that Confine names. The order lets each
@@ -167,8 +169,8 @@ func addRule(set int, r Rule) error {
 	}
 	defer syscall.Close(fd)
 	var b [12]byte // packed: the access, the descriptor
-	put(b[:8], r.Access)
-	put(b[8:], uint64(fd))
+	wire.Put(b[:8], r.Access)
+	wire.Put(b[8:], uint64(fd))
 	return do(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
 }
 

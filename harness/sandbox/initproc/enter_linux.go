@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/fiador/fiador/harness/sandbox/wire"
 )
 
 const (
@@ -185,7 +187,7 @@ func (in *initial) listen() {
 		}
 		msg := message{kind: b[0]}
 		if n == MessageSize {
-			msg.at, msg.ms = int(get(b[1:5])), int(get(b[5:MessageSize]))
+			msg.at, msg.ms = int(wire.Get(b[1:5])), int(wire.Get(b[5:MessageSize]))
 		}
 		if list, err := syscall.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
 			msg.files, _ = syscall.ParseUnixRights(&list[0])

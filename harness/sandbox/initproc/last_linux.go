@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"syscall"
 	"unsafe"
+
+	"github.com/fiador/fiador/harness/sandbox/wire"
 )
 
 const (
@@ -21,25 +23,25 @@ type final struct {
 	Env     []string
 }
 
-func (c *coder) final(f *final) {
-	c.confine(&f.Confine)
-	codeText(c, &f.Path)
-	codeList(c, &f.Argv, codeText[string])
-	codeList(c, &f.Env, codeText[string])
+func codeFinal(c *wire.Coder, f *final) {
+	codeConfine(c, &f.Confine)
+	wire.Text(c, &f.Path)
+	wire.List(c, &f.Argv, wire.Text[string])
+	wire.List(c, &f.Env, wire.Text[string])
 }
 
 // startLast starts this program again inside; the new process then becomes the command. A
 // pid of -1 with an error means that it could not give up what it must.
 func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int, error) {
-	input := coder{}
-	input.final(&final{in.plan.Confine, path, a.Argv, a.Env})
+	input := &wire.Coder{}
+	codeFinal(input, &final{in.plan.Confine, path, a.Argv, a.Env})
 	name, _ := cstr("last")
 	told, err := call(sysMemfdCreate, uintptr(unsafe.Pointer(name)), 1)
 	if err != nil {
 		return -1, err
 	}
 	defer syscall.Close(told)
-	if err := writeAll(told, input.b); err != nil {
+	if err := writeAll(told, input.B); err != nil {
 		return -1, err
 	}
 	var p [2]int
@@ -65,7 +67,7 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	case said[0] != lastExec:
 		pid = -1
 	}
-	return pid, syscall.Errno(get(said[1:]))
+	return pid, syscall.Errno(wire.Get(said[1:]))
 }
 
 // The step that failed, as the last step reports it.
@@ -79,7 +81,7 @@ func last() int {
 	runtime.LockOSThread()
 	fail := func(what byte, err error) int {
 		said := [5]byte{what}
-		put(said[1:], uint64(number(err)))
+		wire.Put(said[1:], uint64(number(err)))
 		_, _ = syscall.Write(resultFD, said[:])
 		return statusNoSetup
 	}
@@ -88,7 +90,7 @@ func last() int {
 	b, err := readAll(lastFD)
 	if err := inOrder(
 		func() error { return err },
-		func() error { return decode(b, &f, (*coder).final) },
+		func() error { return wire.Decode(b, &f, codeFinal) },
 		f.Confine.giveUp,
 	); err != nil {
 		return fail(lastGiveUp, err)

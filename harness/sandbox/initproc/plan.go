@@ -25,6 +25,8 @@
 // with it. No report means failure.
 package initproc
 
+import "github.com/fiador/fiador/harness/sandbox/wire"
+
 // Name is the argv[0] of an init. NameLast is the argv[0] of a command's process before it
 // gives up its rights (Confine.Last).
 const (
@@ -51,8 +53,8 @@ const MessageSize = 9
 func Message(kind byte, at, ms int) []byte {
 	b := make([]byte, MessageSize)
 	b[0] = kind
-	put(b[1:5], uint64(at))
-	put(b[5:], uint64(ms))
+	wire.Put(b[1:5], uint64(at))
+	wire.Put(b[5:], uint64(ms))
 	return b
 }
 
@@ -165,9 +167,9 @@ func NewFilter(list []Insn) Filter {
 	f := make(Filter, InsnSize*len(list))
 	for i, in := range list {
 		at := f[InsnSize*i:][:InsnSize]
-		put(at[:2], uint64(in.Code))
+		wire.Put(at[:2], uint64(in.Code))
 		at[2], at[3] = in.JT, in.JF
-		put(at[4:], uint64(in.K))
+		wire.Put(at[4:], uint64(in.K))
 	}
 	return f
 }
@@ -222,9 +224,9 @@ func (r Report) Encode() []byte {
 	b := make([]byte, ReportSize)
 	copy(b, magic[:])
 	b[4], b[5], b[6], b[7] = r.Kind, r.Flags, r.Signal, r.Code
-	put(b[8:12], uint64(r.At))
-	put(b[12:16], uint64(r.Errno))
-	put(b[16:24], r.MaxRSS)
+	wire.Put(b[8:12], uint64(r.At))
+	wire.Put(b[12:16], uint64(r.Errno))
+	wire.Put(b[16:24], r.MaxRSS)
 	return b
 }
 
@@ -234,6 +236,6 @@ func Decode(b []byte) (Report, bool) {
 		return Report{}, false
 	}
 	r := Report{Kind: b[4], Flags: b[5], Signal: b[6], Code: b[7]}
-	r.At, r.Errno, r.MaxRSS = uint32(get(b[8:12])), uint32(get(b[12:16])), get(b[16:24])
+	r.At, r.Errno, r.MaxRSS = uint32(wire.Get(b[8:12])), uint32(wire.Get(b[12:16])), wire.Get(b[16:24])
 	return r, r.Kind == Ready || r.Kind == Failed || r.Kind == Done
 }
