@@ -75,6 +75,7 @@ func run() int {
 		in.say(Report{Kind: Failed, At: uint32(at), Errno: number(err)}, -1)
 		return statusNoSetup
 	}
+	in.ready = w.ready
 	in.say(Report{Kind: Ready}, w.upper)
 	syscall.Close(w.upper)
 	for {
@@ -164,8 +165,9 @@ type message struct {
 }
 
 type initial struct {
-	plan *Plan
-	msgs chan message
+	plan  *Plan
+	msgs  chan message
+	ready chan<- func() // to a thread that has given up what commands give up, or nil
 }
 
 // listen forwards the supervisor's messages. It obeys Terminate at once. When the supervisor
@@ -214,12 +216,14 @@ func (in *initial) say(r Report, fd int) {
 // perform performs one action and reports how it ended.
 func (in *initial) perform(m message) {
 	r := Report{Kind: Done, At: uint32(m.at)}
+	defer in.drop()
 	if m.at >= len(in.plan.Actions) {
 		r.Errno = uint32(syscall.EINVAL)
 		in.say(r, -1)
 		return
 	}
 	if a := in.plan.Actions[m.at]; len(a.Argv) == 0 {
+		in.drop() // a rule for a path that the file brings about would be missing
 		if err := in.write(a, m.files); err != nil {
 			r.Errno = number(err)
 		}
@@ -402,11 +406,30 @@ func await(pid int) (syscall.WaitStatus, error) {
 	}
 }
 
+// drop ends the thread of the rehearsal, unless it has ended.
+func (in *initial) drop() {
+	if in.ready != nil {
+		close(in.ready)
+		in.ready = nil
+	}
+}
+
 // start forks from a thread that has given up everything, so that the command never has more
-// rights, even before it is executed. The thread ends afterwards. A pid of -1 with an error
-// means that the thread could not give up what it must.
+// rights, even before it is executed. The thread ends afterwards. For the first action it is
+// the thread of the rehearsal. A pid of -1 with an error means that the thread could not give
+// up what it must.
 func (in *initial) start(path string, a Action, files []int) (pid int, err error) {
-	onThread(func() {
+	run, giveUp := onThread, in.plan.Confine.giveUp
+	if ready := in.ready; ready != nil {
+		in.ready = nil
+		run = func(f func()) {
+			done := make(chan struct{})
+			ready <- func() { defer close(done); f() }
+			<-done
+		}
+		giveUp = in.plan.Confine.limit
+	}
+	run(func() {
 		attr := &syscall.ProcAttr{
 			Dir: a.Dir, Env: a.Env, Sys: &syscall.SysProcAttr{Setsid: true},
 			Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
@@ -417,7 +440,7 @@ func (in *initial) start(path string, a Action, files []int) (pid int, err error
 			pid, err = in.startLast(path, a, attr)
 			return
 		}
-		if err = in.plan.Confine.giveUp(); err != nil {
+		if err = giveUp(); err != nil {
 			pid = -1
 			return
 		}

@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -14,6 +15,7 @@ type walker struct {
 	plan   *Plan
 	mounts map[string]int // mounts that are open and not yet placed
 	upper  int            // the folder that takes the writes, or -1
+	ready  chan<- func()  // to the thread of the rehearsal; nil if it has ended
 }
 
 // setUp performs the steps. It stops at the first step that fails and returns its number.
@@ -93,10 +95,27 @@ func (w *walker) step(s Step) error {
 }
 
 // rehearse gives up, on a thread of its own, the rights that commands will give up. An error
-// is therefore known before any command runs.
-func (w *walker) rehearse() (err error) {
-	onThread(func() { err = w.plan.Confine.apply() })
-	return err
+// is therefore known before any command runs. The thread then waits for the first command
+// (initial.start), so that its rights are given up only once. It does not wait if commands
+// do not start from a thread, or have another id: whoever has that id could send signals to
+// the thread.
+func (w *walker) rehearse() error {
+	c := &w.plan.Confine
+	if c.Last || c.UID != 0 {
+		var err error
+		onThread(func() { err = c.apply() })
+		return err
+	}
+	result, ready := make(chan error), make(chan func())
+	w.ready = ready
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		result <- c.apply()
+		if f := <-ready; f != nil {
+			f()
+		}
+	}()
+	return <-result
 }
 
 const oPath = 0x200000
