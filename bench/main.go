@@ -58,6 +58,7 @@ const (
 	onlySafeRun = "saferun"
 	onlyPacks   = "packs"
 	onlyWorst   = "worst"
+	onlyDecide  = "decide"
 )
 
 func main() {
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger, saferun, packs or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -104,7 +105,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if o.quick {
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyWorst}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -134,34 +135,16 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if o.only != "" {
+	if o.only != "" && o.only != onlyDecide {
 		return measurePart(ctx, o, root, dir, log)
 	}
-	fmt.Fprintln(log, "building the tools")
-	t, err := buildTools(ctx, root, dir)
+	r := report{rounds: o.rounds, quick: o.quick, machine: thisMachine()}
+	t, err := r.deciding(ctx, root, dir, o, log)
 	if err != nil {
 		return err
 	}
-	s, err := newScene(dir)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(log, "checking that all three decide alike")
-	if err := s.agree(ctx, t); err != nil {
-		return err
-	}
-	r := report{rounds: o.rounds, quick: o.quick, machine: thisMachine(), tools: t}
-	fmt.Fprintln(log, "timing whole processes")
-	if err := r.processes(ctx, t, s, o); err != nil {
-		return err
-	}
-	fmt.Fprintln(log, "timing a folder of intents")
-	if err := r.folders(ctx, t, s, o.folder); err != nil {
-		return err
-	}
-	fmt.Fprintln(log, "timing inside one process")
-	if err := r.inside(s); err != nil {
-		return err
+	if o.only == onlyDecide {
+		return r.writePart(r.decisionsPart(), root, o, replaceBegin)
 	}
 	if err := r.confined(ctx, t, dir, o.confined, log); err != nil {
 		return err
@@ -186,6 +169,34 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		o.out = filepath.Join(root, "bench", "RESULTS.md")
 	}
 	return os.WriteFile(o.out, r.markdown(), 0o644)
+}
+
+// deciding measures decisions: whole processes, a folder of intents, and inside one process.
+func (r *report) deciding(ctx context.Context, root, dir string, o options, log io.Writer) (tools, error) {
+	fmt.Fprintln(log, "building the tools")
+	t, err := buildTools(ctx, root, dir)
+	if err != nil {
+		return t, err
+	}
+	r.tools = t
+	s, err := newScene(dir)
+	if err != nil {
+		return t, err
+	}
+	fmt.Fprintln(log, "checking that all three decide alike")
+	if err := s.agree(ctx, t); err != nil {
+		return t, err
+	}
+	fmt.Fprintln(log, "timing whole processes")
+	if err := r.processes(ctx, t, s, o); err != nil {
+		return t, err
+	}
+	fmt.Fprintln(log, "timing a folder of intents")
+	if err := r.folders(ctx, t, s, o.folder); err != nil {
+		return t, err
+	}
+	fmt.Fprintln(log, "timing inside one process")
+	return t, r.inside(s)
 }
 
 // measurePart measures one part, and puts its section into the results.
@@ -224,11 +235,16 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 		}
 		section = r.slow.markdown()
 	}
+	return r.writePart(section, root, o, replaceSection)
+}
+
+// writePart writes a part to where the options say. Function replace puts it into the results.
+func (r *report) writePart(part []byte, root string, o options, replace func(text, part []byte) []byte) error {
 	switch {
 	case o.out != "":
-		return os.WriteFile(o.out, section, 0o644)
+		return os.WriteFile(o.out, part, 0o644)
 	case o.quick:
-		_, err := os.Stdout.Write(section)
+		_, err := os.Stdout.Write(part)
 		return err
 	}
 	name := filepath.Join(root, "bench", "RESULTS.md")
@@ -236,7 +252,13 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, replaceSection(old, section), 0o644)
+	return os.WriteFile(name, replace(old, part), 0o644)
+}
+
+// replaceBegin puts a part in the place of everything before the section on the sandbox.
+func replaceBegin(text, part []byte) []byte {
+	_, rest, _ := bytes.Cut(text, []byte("\n"+sandboxHeading+"\n"))
+	return slices.Concat(part, []byte("\n"+sandboxHeading+"\n"), rest)
 }
 
 // replaceSection puts a section, which begins with its heading, in the place of the

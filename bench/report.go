@@ -91,11 +91,7 @@ func field(file, name string) string {
 
 func (r *report) markdown() []byte {
 	var b bytes.Buffer
-	r.head(&b)
-	r.goals(&b)
-	r.writeProcesses(&b)
-	r.folder.write(&b, median(r.side[sideFiador].walls()))
-	r.writeInside(&b)
+	b.Write(r.decisionsPart())
 	b.WriteString("\n")
 	b.Write(r.sandboxed.markdown(r.machine, r.quick))
 	b.WriteString("\n")
@@ -106,6 +102,17 @@ func (r *report) markdown() []byte {
 	b.Write(r.packed.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
+	return b.Bytes()
+}
+
+// decisionsPart is everything before the section on the sandbox.
+func (r *report) decisionsPart() []byte {
+	var b bytes.Buffer
+	r.head(&b)
+	r.goals(&b)
+	r.writeProcesses(&b)
+	r.folder.write(&b, median(r.side[sideFiador].walls()))
+	r.writeInside(&b)
 	return b.Bytes()
 }
 

@@ -19,11 +19,15 @@ const (
 	goalGrowth   = 1.10 // the last hundred runs, of the first hundred
 )
 
+// sandboxHeading begins the section on the sandbox, the first one behind decisions.
+const sandboxHeading = "## Sandbox"
+
 // markdown is the section of the report about the sandbox. It stands by itself: it can
 // be from another day than the rest.
 func (c *confined) markdown(m machine, quick bool) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `## Sandbox
+	b.WriteString(sandboxHeading)
+	fmt.Fprintf(&b, `
 
 Measured by itself with %[1]sgo run -C bench . -only sandbox%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
 with bubblewrap %[6]s. All commands of a table run in turn, round by round; a ratio
