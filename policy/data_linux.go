@@ -1,13 +1,16 @@
 package policy
 
 import (
+	"bytes"
+	"os"
+	"strconv"
 	"sync"
 	"syscall"
 )
 
 const (
 	dataBytes = 1 << 30   // limit of the process's data in bytes while a policy is at work
-	dataMore  = 512 << 20 // bytes that the process may always take beyond what it has mapped
+	dataMore  = 512 << 20 // bytes that the process may always take beyond its present data
 )
 
 // dataLimit is the limit of the process's data. All policies at work share it.
@@ -44,8 +47,7 @@ func setDataLimit() (undo func()) {
 	if syscall.Getrlimit(syscall.RLIMIT_DATA, &old) != nil {
 		return none
 	}
-	total, _ := mappedMemory()
-	limit := max(dataBytes, total+dataMore)
+	limit := max(dataBytes, ownData()+dataMore)
 	if old.Cur <= limit {
 		return none
 	}
@@ -53,4 +55,16 @@ func setDataLimit() (undo func()) {
 		return none
 	}
 	return func() { _ = syscall.Setrlimit(syscall.RLIMIT_DATA, &old) }
+}
+
+// ownData returns the memory of the process that the limit counts, or 0 if it is
+// unknown.
+func ownData() uint64 {
+	text, _ := os.ReadFile("/proc/self/statm")
+	fields := bytes.Fields(text)
+	if len(fields) < 6 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(string(fields[5]), 10, 64)
+	return pages * uint64(os.Getpagesize())
 }

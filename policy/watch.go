@@ -113,22 +113,21 @@ func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)
 // overMemory returns the error of KindWatchdog for a process that has mapped more memory than
 // Limits.MemoryBytes, and nil otherwise.
 func overMemory(lim Limits, what string) *Error {
-	if _, n := mappedMemory(); n > lim.MemoryBytes {
+	if n := mappedMemory(); n > lim.MemoryBytes {
 		return &Error{Kind: KindWatchdog, Msg: fmt.Sprintf("%s took more than %d MiB of memory: the process must end", what, lim.MemoryBytes>>20)}
 	}
 	return nil
 }
 
-// mappedMemory returns the memory that the runtime has mapped, and the part of it that it
-// holds from the system. It does not stop the world.
-func mappedMemory() (total, held uint64) {
+// mappedMemory returns the memory that the runtime holds from the system. It does not
+// stop the world.
+func mappedMemory() uint64 {
 	s := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"},
 	}
 	metrics.Read(s)
-	total = s[0].Value.Uint64()
-	return total, total - s[1].Value.Uint64()
+	return s[0].Value.Uint64() - s[1].Value.Uint64()
 }
 
 // stackBytes is the stack that an evaluation of the built-in policy needs, rounded up

@@ -137,8 +137,7 @@ func runBomb(name string) int {
 		if !errors.As(err, &pe) {
 			pe = &Error{Msg: byAnswer, Kind: KindTimeout}
 		}
-		_, held := mappedMemory()
-		fmt.Printf("%d %s %s\n", held>>20, pe.Kind, pe)
+		fmt.Printf("%d %s %s\n", mappedMemory()>>20, pe.Kind, pe)
 		return 0
 	}
 	return 1
