@@ -115,7 +115,7 @@ func checkSizes(l Layer, lim Limits) error {
 	if !validPackage(l.Package) {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
 	}
-	if rego := l.Rego(); len(rego) == 0 {
+	if len(l.Rego()) == 0 {
 		return &Error{Kind: KindModule, Msg: "layer " + canon.Quote(l.Package) + " has no module"}
 	}
 	total := 0

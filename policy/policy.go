@@ -70,10 +70,10 @@ const ContractFirst = "1.0.0"
 // Builtin is the package of the layer that decides permits.
 const Builtin = "gate.builtin"
 
-// Module is one Rego file of a layer, or the file of its records. Name is a slash-separated path such as
-// "builtin/paths.rego" or "org/acme/deploy.rego". It appears in the provenance of a
-// result, and is the same on every machine. File is the path at which the author finds
-// the file, if it is another path; it appears in errors.
+// Module is one Rego file of a layer, or the file of its records. Name is a slash-separated
+// path such as "builtin/decide.rego" or "org/acme/deploy.rego". It appears in the
+// provenance of a result, and is the same on every machine. File is the path at which the
+// author finds the file, if it is another path; it appears in errors.
 type Module struct {
 	Name   string
 	Source []byte
@@ -96,9 +96,9 @@ func (m Module) Errorf(line int, format string, args ...any) *Error {
 //
 // Embedded says that the layer's sources are part of the program. A test of the program
 // then proves what [New] proves of other layers: TestEmbeddedLayer does so for the
-// built-in policy, and proves that no rule of it uses "with". New leaves out the checks
-// that change nothing, and reads records only when a verdict or [Engine.Rules] needs
-// them. Embedded must not be set for sources from any other place.
+// built-in policy, and Store refuses a rule that uses "with". Opened from its stored form,
+// such a layer is not checked again, and its records are read when a verdict or
+// [Engine.Rules] needs them. Embedded must not be set for sources from any other place.
 //
 // Stored is the stored form of an embedded layer (Store), or nil. A form that does not
 // belong to these modules, to this version of OPA and to the capabilities is not used.

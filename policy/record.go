@@ -96,7 +96,8 @@ func fileRecords(file Module, list []Rule) (map[string]Rule, error) {
 		if from.Title != "" {
 			r = Rule{
 				ID: r.ID, Title: from.Title, Description: from.Description, Fix: from.Fix, Since: from.Since, Priority: kernel.DefaultPriority,
-				Kinds: r.Kinds, Layer: Builtin, Module: file.Name, Line: 1 + bytes.Count(file.Source[:at[i].Start], []byte{'\n'}), options: slices.SortedFunc(slices.Values(from.Options), canon.Compare),
+				Kinds: r.Kinds, Layer: Builtin, Module: file.Name, Line: 1 + bytes.Count(file.Source[:at[i].Start], []byte{'\n'}),
+				options: slices.SortedFunc(slices.Values(from.Options), canon.Compare),
 			}
 			if from.Priority != nil {
 				r.Priority = *from.Priority

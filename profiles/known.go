@@ -26,7 +26,8 @@ const RecordsModule = "builtin/records.json"
 
 // Record says what a finding means. The records of a policy are in one object, by the code
 // of the finding. Several codes can have one ID: one of their records has the title, the
-// description and the other members about the ID, and the others have only texts.
+// description and the other members about the ID, and the others have only texts and a
+// severity.
 type Record struct {
 	ID          string   `json:"id"`          // of the answers
 	Title       string   `json:"title"`       // the refuse_reason of a denial
@@ -82,7 +83,7 @@ func ReadRecords(src []byte) (byCode map[string]Record, doc map[string]any, err 
 // fault says what is wrong with a record, or returns "". titled says whether another record
 // of its ID has the title.
 func (r Record) fault(titled bool) string {
-	about := r.Title != "" || r.Description != "" || r.Fix != "" || r.Since != "" || r.Priority != nil
+	about := r.Title != "" || r.Description != "" || r.Fix != "" || r.Since != "" || r.Priority != nil || len(r.Options) > 0
 	switch {
 	case r.Text == "":
 		return "it has no text"

@@ -159,14 +159,15 @@ func TestRecordErrors(t *testing.T) {
 		`{"records":{}}`: "it has no record",
 		`{"recs":{}}`:    `/recs: unknown member "recs"`,
 		`{"records":[]}`: "/records: not an object",
-		`{"records":{"a":` + whole[:len(whole)-1] + `,"weight":1}}}`:                               `/records/a/weight: unknown member "weight"`,
-		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"deny"}}}`:             "/records/a: it has no text",
-		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"allow","text":"x"}}}`: "/records/a: severity is neither deny nor clarify nor note",
-		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"note","text":"x"}}}`:  "/records/a: without a question, severity must be deny",
-		`{"records":{"a":{"id":"A","title":"t","severity":"deny","text":"x"}}}`:                    "/records/a: it needs a title and a description",
-		`{"records":{"a":{"id":"A","severity":"deny","text":"x"}}}`:                                `/records/a: no record of "A" has a title`,
-		`{"records":{"a":` + whole + `,"b":` + whole + `}}`:                                        `/records/b: another record of "A" has a title`,
-		`{"records":{"a":` + whole[:len(whole)-1] + `,"priority":101}}}`:                           "/records/a: priority is not from 0 to 100",
+		`{"records":{"a":` + whole[:len(whole)-1] + `,"weight":1}}}`:                                  `/records/a/weight: unknown member "weight"`,
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"deny"}}}`:                "/records/a: it has no text",
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"allow","text":"x"}}}`:    "/records/a: severity is neither deny nor clarify nor note",
+		`{"records":{"a":{"id":"A","title":"t","description":"d","severity":"note","text":"x"}}}`:     "/records/a: without a question, severity must be deny",
+		`{"records":{"a":{"id":"A","title":"t","severity":"deny","text":"x"}}}`:                       "/records/a: it needs a title and a description",
+		`{"records":{"a":{"id":"A","severity":"deny","text":"x"}}}`:                                   `/records/a: no record of "A" has a title`,
+		`{"records":{"a":` + whole + `,"b":{"id":"A","severity":"deny","text":"x","options":["y"]}}}`: "/records/b: it needs a title and a description",
+		`{"records":{"a":` + whole + `,"b":` + whole + `}}`:                                           `/records/b: another record of "A" has a title`,
+		`{"records":{"a":` + whole[:len(whole)-1] + `,"priority":101}}}`:                              "/records/a: priority is not from 0 to 100",
 	} {
 		if _, _, err := ReadRecords([]byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", src, err, want)
