@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,5 +106,29 @@ func TestDataLimitHoldsForAll(t *testing.T) {
 	third()
 	if after := read(); after != before {
 		t.Errorf("the limit is %v at the end, %v before", after, before)
+	}
+}
+
+// TestOwnData: ownData follows the process's data, whether the system is asked or not.
+func TestOwnData(t *testing.T) {
+	dataLimit.Lock()
+	defer dataLimit.Unlock()
+	const piece, pieces = 16 << 20, 20
+	var kept [][]byte
+	for range pieces {
+		kept = append(kept, bytes.Repeat([]byte{1}, piece))
+		if own, system := ownData(), systemData(); own+dataStep < system || own > system+dataMore {
+			t.Errorf("%d bytes, and the system says %d", own, system)
+		}
+	}
+	runtime.KeepAlive(kept)
+}
+
+// TestAskingForDataIsRare: an evaluation does not ask the system how much data there is.
+func TestAskingForDataIsRare(t *testing.T) {
+	limitData()()
+	limit, question := testing.AllocsPerRun(100, func() { limitData()() }), testing.AllocsPerRun(100, func() { systemData() })
+	if limit >= question {
+		t.Errorf("a limit makes %v objects, and a question to the system %v", limit, question)
 	}
 }
