@@ -47,116 +47,12 @@ const (
 // Fault is a finding about a path: its code, and the text that the detector found.
 type Fault struct{ Code, Value string }
 
-// controlPaths are the control paths, folded, grouped by purpose.
-var controlPaths = slices.Concat(
-	// Version control: hooks, filters that run on checkout, other repositories.
-	strings.Fields(`.git .gitattributes .gitconfig .gitmodules .bzr .hg .hgrc .jj .pijul .sl .svn .arcconfig _darcs _fossil_
-		.fslckout .gclient .lfsconfig .p4config .repo`),
-	// Policy layers and settings of this gate.
-	strings.Fields(`.fiador`),
-	// Hooks, and files that hooks run.
-	strings.Fields(`.githooks .git-hooks .husky .huskyrc .huskyrc.cjs .huskyrc.js .huskyrc.json .huskyrc.yaml .huskyrc.yml
-		husky.config.cjs husky.config.js .lefthook .lefthook-local .lefthook-local.json .lefthook-local.jsonc
-		.lefthook-local.toml .lefthook-local.yaml .lefthook-local.yml .lefthook.json .lefthook.jsonc .lefthook.toml
-		.lefthook.yaml .lefthook.yml lefthook-local.json lefthook-local.jsonc lefthook-local.toml lefthook-local.yaml
-		lefthook-local.yml lefthook.json lefthook.jsonc lefthook.toml lefthook.yaml lefthook.yml .simple-git-hooks.cjs
-		.simple-git-hooks.js .simple-git-hooks.json .simple-git-hooks.mjs simple-git-hooks.cjs simple-git-hooks.js
-		simple-git-hooks.json simple-git-hooks.mjs .local-overcommit.yml .overcommit.yml .pre-commit-config.yaml
-		.pre-commit-config.yml .pre-commit-hooks.yaml prek.toml .captainhook.json captainhook.json grumphp.yaml
-		grumphp.yml hk.local.pkl hk.pkl .rusty-hook.toml .lintstagedrc .lintstagedrc.cjs .lintstagedrc.js
-		.lintstagedrc.json .lintstagedrc.mjs .lintstagedrc.yaml .lintstagedrc.yml lint-staged.config.cjs
-		lint-staged.config.js lint-staged.config.mjs git-hooks .lintstagedrc.cts .lintstagedrc.mts
-		.lintstagedrc.ts lint-staged.config.cts lint-staged.config.mts lint-staged.config.ts .moon .nano-staged.cjs
-		.nano-staged.js .nano-staged.json .nano-staged.mjs .nanostagedrc nano-staged.cjs nano-staged.js nano-staged.json
-		nano-staged.mjs .trunk grumphp.yaml.dist grumphp.yml.dist whisky.json`),
-	// Files that say who must approve a change, and settings of tools that merge it.
-	strings.Fields(`codeowners .asf.yaml .bulldozer.yml .github/settings.yml .gitlab/security-policies .mergify .mergify.yml
-		.github/mergify.yml .policy.yml .aviator bors.toml .coderabbit.yaml .coderabbit.yml .kodiak.toml .pr_agent.toml
-		.renovaterc .renovaterc.json .renovaterc.json5 renovate.json renovate.json5`),
-	// Pipelines, and the steps that they run. .ci is a pipeline by custom, in this
-	// project too.
-	strings.Fields(`.github/actions .github/hooks .github/workflows .gitea .forgejo .gitlab-ci.yaml .gitlab-ci.yml .gitlab/ci
-		action.yaml action.yml .ci .appveyor.yml .azure-pipelines .azure-pipelines.yml .build.yml .buildkite .builds
-		.circleci .cirrus.star .cirrus.yml .codefresh .drone.jsonnet .drone.star .drone.yml .harness
-		.onedev-buildspec.yml .prow .prow.yaml .readthedocs.yaml .readthedocs.yml .scrutinizer.yml .semaphore
-		.shippable.yml .teamcity .tekton .travis.yml .vela.yaml .vela.yml .woodpecker .woodpecker.yaml .woodpecker.yml
-		.zuul.d .zuul.yaml appveyor.yml azure-pipelines.yaml azure-pipelines.yml bitbucket-pipelines.yml bitrise.yml
-		buildkite.json buildkite.yaml buildkite.yml buildspec.yml cloudbuild.json cloudbuild.yaml cloudbuild.yml
-		codefresh.yml codemagic.yaml codeship-services.yml codeship-steps.yml jenkinsfile readthedocs.yml
-		screwdriver.yaml shippable.yml wercker.yml zuul.d zuul.yaml .azuredevops .codecatalyst .gitlab/agents
-		.lighthouse .spacelift .terrateam .vsts-ci.yml atlantis.yaml ci_scripts digger.yaml digger.yml env0.yaml
-		env0.yml jenkins-x.yml`),
-	// Builds on hosting services, which a push starts.
-	strings.Fields(`.platform .platform.app.yaml .upsun amplify.yml heroku.yml netlify.toml render.yaml vercel.json .do
-		.ebextensions apphosting.yaml apprunner.yaml appspec.yaml appspec.yml nixpacks.toml procfile railpack.json
-		railway.json railway.toml vercel.ts`),
-	// Settings, hooks and servers that coding agents obey.
-	strings.Fields(`.agent .agents .aider.conf.yml .amazonq .amp .augment .claude .claude.json .claude.local .claude.local.json
-		.cline .clinerules/hooks .codeium .codex .codex.local .continue .copilot .copilot.local .crush .crush.json
-		crush.json .cursor .cursor.local .devin .factory .gemini .gemini.local .goose .junie .kilocode .kilocodemodes
-		.kiro .mcp.json .mcp.local.json .opencode .openhands .qwen .roo .roomodes .trae .windsurf .zencoder
-		opencode.json opencode.jsonc .adal .aider-desk .aider.model.settings.yml .autohand .bob .claude-plugin
-		.codeartsdoer .codebuddy .codemaker .codestudio .codewhale .commandcode .continuerc.json .cortex .cursor-plugin
-		.forge .github/copilot .github/extensions .github/lsp.json .github/mcp.json .github/plugin .gitlab/duo .grok
-		.hermes .iflow .kilo .kimi .kode .lingma .lsp.json .mux .neovate .openclaw .pi .pochi .qoder .rovodev .tabnine
-		.vibe .warp .zcode codebuff.json firebender.json forge.yaml lsp.json`),
-	// Commands that run when a folder is opened or entered.
-	strings.Fields(`.devcontainer .devcontainer.json .devfile.yaml devfile.yaml .autoenv .autoenv.zsh .codesandbox .direnv .envrc
-		.gitpod.dockerfile .gitpod.yml .idx .mise .mise.local.toml .mise.toml mise/config.toml mise.local.toml mise.toml
-		.config/mise .ona .prototools .replit replit.nix .stackblitzrc .tool-versions .autoenv.leave .autoenv_leave.zsh
-		_opam hermit.hcl conductor.json .flox mise/config.local.toml .rtx.toml .rvmrc .shadowenv.d .vfox.toml
-		vfox.toml`),
-	// Tasks, plugins and language servers that editors start.
-	strings.Fields(`.dir-locals-2.el .dir-locals.el .exrc .externaltoolbuilders .fleet .helix .idea .lapce .lazy.lua .luarc.json
-		.luarc.jsonc .lvimrc .nova .nvim.lua .nvimrc .rust-analyzer.toml rust-analyzer.toml .theia .vimrc .vs .vscode
-		.ycm_extra_conf.py .zed .bloop .bsp buildserver.json .factorypath .gvimrc _exrc _gvimrc _vimrc hie.yaml
-		.kateproject .metals .neoconf.json .nvim omnisharp.json .project .ropeproject .ruby-lsp .settings
-		.solargraph.yml .sourcekit-lsp .tm_properties .vim`),
-	// Files that tools run at every call, or run in place of themselves.
-	strings.Fields(`.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnp.cjs .pnp.js .pnp.loader.mjs .pnpmfile.cjs
-		.pnpmfile.mjs pnpmfile.cjs pnpmfile.js pnpmfile.mjs .bunfig.toml bunfig.toml .bundle .cargo rust-toolchain
-		rust-toolchain.toml .bazeliskrc .bazelrc .bazelversion tools/bazel .buckconfig .buckconfig.local
-		.pants.bootstrap .pants.rc .mvn gradle/wrapper .jvmopts .sbtopts .terraform .ansible.cfg ansible.cfg .aqua.yaml
-		.aqua.yml aqua.yaml aqua.yml .buckconfig.d .corepack.env .latexmkrc latexmkrc lean-toolchain .pdm-python
-		.plzconfig .pnp.data.json pnpm-workspace.yaml .yarn/sdks`),
-	// Files that interpreters, debuggers and shells run when they start.
-	strings.Fields(`sitecustomize.py usercustomize.py .pdbrc .gdbearlyinit .gdbinit .lldbinit .ghci .irbrc .ocamlinit .octaverc
-		.perldb .pryrc .rdata .renviron .rprofile .rspec .bash_login .bash_logout .bash_profile .bashrc .profile .zlogin
-		.zlogout .zprofile .zshenv .zshrc .ssh .bash_aliases .byebugrc .config/autostart .config/environment.d
-		.config/fish .config/git .config/nushell .config/powershell .config/systemd .cshrc .iex.exs _irbrc irb.rc
-		jupyter_config.py jupyter_lab_config.py jupyter_notebook_config.py jupyter_server_config.py .kshrc .login
-		.logout microsoft.powershell_profile.ps1 .mkshrc .pdbrc.py profile.ps1 .proverc .psysh.php .rdbgrc .rdbgrc.rb
-		.shrc startup.m .tcshrc .user.ini .valgrindrc .xinitrc .xprofile .xsession .xsessionrc`),
-)
-
-// agentPaths are files, and folders of files, that coding agents read as instructions
-// or as lists of files to ignore, folded. A tool runs no code from them.
-var agentPaths = strings.Fields(`
-	.agent.md .agents.md .airules .augment-guidelines .augmentrules .clinerules .continuerules .cursorrules
-	.github/agents .github/chatmodes .github/copilot-instructions.md .github/instructions .github/prompts
-	.github/skills .goosehints .instructions.md .kilocoderules .openhands_instructions .roorules .rules .traerules
-	.windsurfrules agent.md agents.local.md agents.md agents.override.md claude.local.md claude.md codex.md
-	copilot-instructions.md crush.md gemini.local.md gemini.md jules.md opencode.md qwen.md replit.md skill.md
-	warp.md .aiassistant .aiderignore .aiexclude .aiignore .augmentignore .blackboxrules .clineignore .codeiumignore
-	.continueignore .copilotignore .crushignore .cursorignore .cursorindexingignore .geminiignore .gooseignore
-	.kilocodeignore .llmrules .opencodeignore .qwenignore .rooignore .ruler .rulesync .voidrules codebuddy.md
-	grok.md iflow.md`)
-
 // reservedRoots are the top folders that a bundle fills itself (specs/bundle.md).
 var reservedRoots = []string{"calls", "commands", "context"}
 
 // deviceNames are names that open a device on Windows, with any extension. Another
 // check finds COM and LPT with a digit.
 const deviceNames text.Words = "con prn aux nul conin$ conout$ clock$"
-
-// Tables returns the lists of this detector by name.
-func Tables() map[string][]string {
-	return map[string][]string{
-		"control_paths":  slices.Clone(controlPaths),
-		"agent_paths":    slices.Clone(agentPaths),
-		"reserved_roots": slices.Clone(reservedRoots),
-	}
-}
 
 // Clean returns the lexical clean form of a path. It drops empty and "." segments, and
 // keeps a leading slash and ".." segments. Only "/" separates. The path of the folder
@@ -220,10 +116,9 @@ func Faults(p string) []Fault {
 	root, reserved := reservedRoot(segments)
 	add(finding.PathReserved, root, reserved)
 	folded := appendFolded(foldedRoom[:0], segments)
-	control, ok := controls.find(folded)
-	add(finding.PathControl, control, ok)
-	agent, ok := agents.find(folded)
-	add(finding.AgentPath, agent, ok)
+	control, instructions := find(folded)
+	add(finding.PathControl, control, control != "")
+	add(finding.AgentPath, instructions, instructions != "")
 	return list
 }
 
@@ -251,8 +146,7 @@ func Inspect(path string) View {
 		}
 	}
 	if len(segments) > 0 {
-		last := FoldSegment(segments[len(segments)-1])
-		out.Leads = slices.ContainsFunc(controls.headed(last), func(c control) bool { return c.tail != "" })
+		out.Leads = leads(FoldSegment(segments[len(segments)-1]))
 	}
 	return out
 }
@@ -366,19 +260,6 @@ func appendFolded(folded, segments []string) []string {
 	return folded
 }
 
-// find returns the first path of the list that the folded segments name or lead
-// beneath.
-func (x controlIndex) find(folded []string) (string, bool) {
-	for i := range folded {
-		for _, c := range x.headed(folded[i]) {
-			if c.tail == "" || i+1 < len(folded) && sameName(folded[i+1], c.tail) {
-				return c.path, true
-			}
-		}
-	}
-	return "", false
-}
-
 // FoldSegment returns a segment as a lenient file system reads it: without invisible
 // characters, stream suffix, trailing dots and spaces, and in one case.
 func FoldSegment(seg string) string {
@@ -398,113 +279,41 @@ func foldName(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {
-		folded := ""
-		if r >= utf8.RuneSelf {
-			folded = foldsToASCII[r]
-		}
-		if folded == "" {
+		if folded := foldToASCII(r); folded != "" {
+			b.WriteString(folded)
+		} else {
 			b.WriteRune(unicode.ToLower(r))
 		}
-		b.WriteString(folded)
 	}
 	return b.String()
 }
 
-// foldsToASCII holds the full case folding of each character outside ASCII whose folding
-// is ASCII letters. It never changes.
-var foldsToASCII = map[rune]string{
-	0x17f: "s", 0x212a: "k", 0x130: "i", 0x131: "i", 0xdf: "ss", 0x1e9e: "ss",
-	0xfb00: "ff", 0xfb01: "fi", 0xfb02: "fl", 0xfb03: "ffi", 0xfb04: "ffl", 0xfb05: "st", 0xfb06: "st",
-}
-
-// control is a control path, and the part behind its first segment.
-type control struct{ path, tail string }
-
-// controls and agents index the lists by the spellings of first segments. They never
-// change.
-var controls, agents = indexControls(controlPaths), indexControls(agentPaths)
-
-// controlIndex finds control paths by their first segment, in the order of the list.
-type controlIndex struct {
-	named map[string][]control    // by the first segment
-	short map[[2]string][]control // by the short name of the first segment, as shortName returns it
-}
-
-func indexControls(paths []string) controlIndex {
-	x := controlIndex{make(map[string][]control, len(paths)), make(map[[2]string][]control, len(paths))}
-	all := make([]control, len(paths))
-	for i, path := range paths {
-		head, tail, _ := strings.Cut(path, "/")
-		all[i] = control{path, tail}
-		// Every program builds this index at start; most lists are slices of all,
-		// without a copy.
-		own := all[i : i+1 : i+1]
-		x.named[head] = joined(x.named[head], own)
-		if stem, ext, ok := shortName(head); ok {
-			key := [2]string{stem, ext}
-			x.short[key] = joined(x.short[key], own)
-		}
+// foldToASCII returns the full case folding of a character outside ASCII whose folding is
+// ASCII letters. For all others it returns "".
+func foldToASCII(r rune) string {
+	switch r {
+	case 0x130, 0x131:
+		return "i"
+	case 0x212a:
+		return "k"
+	case 0x17f:
+		return "s"
+	case 0xdf, 0x1e9e:
+		return "ss"
+	case 0xfb00:
+		return "ff"
+	case 0xfb01:
+		return "fi"
+	case 0xfb02:
+		return "fl"
+	case 0xfb03:
+		return "ffi"
+	case 0xfb04:
+		return "ffl"
+	case 0xfb05, 0xfb06:
+		return "st"
 	}
-	return x
-}
-
-// joined returns both lists in one. If the first list is empty, it returns the second
-// list itself.
-func joined(a, b []control) []control {
-	if len(a) == 0 {
-		return b
-	}
-	return append(a, b...)
-}
-
-// headed returns the control paths whose first segment matches a folded segment
-// (sameName).
-func (x controlIndex) headed(seg string) []control {
-	if list, ok := x.named[seg]; ok {
-		return list
-	}
-	if stem, ext, ok := cutShort(seg); ok {
-		return x.short[[2]string{stem, ext}]
-	}
-	return nil
-}
-
-// sameName says whether a folded segment is the control name, or its short name on
-// NTFS. A short name has up to six letters or digits, "~", a digit, and three letters
-// of the extension.
-func sameName(seg, control string) bool {
-	if seg == control {
-		return true
-	}
-	stem, ext, ok := cutShort(seg)
-	if !ok {
-		return false
-	}
-	s, e, ok := shortName(control)
-	return ok && stem == s && ext == e
-}
-
-// cutShort returns the part before the first "~" of a short name, and the part behind
-// the digit that follows.
-func cutShort(seg string) (stem, ext string, ok bool) {
-	tilde := strings.IndexByte(seg, '~')
-	if tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
-		return "", "", false
-	}
-	return seg[:tilde], seg[tilde+2:], true
-}
-
-// shortName returns the short name of a control name, in the parts that cutShort
-// returns. ok is false for a name that NTFS need not shorten.
-func shortName(control string) (stem, ext string, ok bool) {
-	stem = strings.TrimPrefix(control, ".")
-	if dot := strings.LastIndexByte(stem, '.'); dot >= 0 {
-		stem, ext = stem[:dot], stem[dot:]
-	}
-	if control[0] != '.' && len(stem) <= 8 && len(ext) <= 4 {
-		return "", "", false
-	}
-	return stem[:min(6, len(stem))], ext[:min(4, len(ext))], true
+	return ""
 }
 
 // CutLast cuts a path at its last slash. Without a slash, ok is false and name is the

@@ -32,26 +32,47 @@ func TestPathVectors(t *testing.T) {
 // TestControlPathVariants proves that every published control path is found at any
 // depth, in any case, and with file names beneath it.
 func TestControlPathVariants(t *testing.T) {
-	for _, control := range controlPaths {
+	for _, control := range Tables()["control_paths"] {
 		title := strings.ToUpper(control)
 		for _, p := range []string{control, title, "a/b/" + control, control + "/x/y", "./" + title + "//x", "a\\" + strings.ReplaceAll(control, "/", "\\"),
 			strings.ReplaceAll(control, "fi", "\ufb01"), strings.ReplaceAll(control, "s", "\u017f"), strings.ReplaceAll(title, "K", "\u212a"),
 			"a/" + control + " ", "a/" + control + "...", "a/\u200d" + control} {
-			if got, ok := controls.find(appendFolded(nil, strings.FieldsFunc(p, isSlash))); !ok || got != control {
+			if got, _ := find(appendFolded(nil, strings.FieldsFunc(p, isSlash))); got != control {
 				t.Errorf("%q: got %q, want %q", p, got, control)
 			}
 		}
 		for _, p := range []string{control + "x", "x" + control} {
-			if got, ok := controls.find(appendFolded(nil, strings.FieldsFunc(p, isSlash))); ok && got == control {
+			if got, _ := find(appendFolded(nil, strings.FieldsFunc(p, isSlash))); got == control {
 				t.Errorf("%q falls into %q", p, got)
 			}
 		}
 	}
 }
 
-// TestControlPathsAreFound: for any path, the index finds the same as a comparison with
+// TestPathsAreSorted: near finds every path of the list, for each stands in the row of its
+// first character, and rows are sorted. Every path is folded, and has one or two segments.
+func TestPathsAreSorted(t *testing.T) {
+	for first, row := range paths {
+		before := ""
+		for _, k := range row {
+			name := strings.TrimPrefix(k.path, ".")
+			stem := name[:min(len(name), shortStem)]
+			if int(name[0]) != first || stem < before {
+				t.Errorf("%s is in the wrong row, or behind %s", k.path, before)
+			}
+			before = stem
+			segments := strings.Split(k.path, "/")
+			if len(segments) > 2 || slices.ContainsFunc(segments, func(seg string) bool { return seg == "" || FoldSegment(seg) != seg || strings.Contains(seg, "~") }) {
+				t.Errorf("%q is not folded, or has the wrong number of segments", k.path)
+			}
+		}
+	}
+}
+
+// TestControlPathsAreFound: for any path, find finds the same as a comparison with
 // every control path in turn.
 func TestControlPathsAreFound(t *testing.T) {
+	controlPaths := Tables()["control_paths"]
 	same := func(seg, control string) bool {
 		tilde := strings.IndexByte(seg, '~')
 		if seg == control || tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
