@@ -45,79 +45,6 @@ import (
 // not fail") makes no statement. A constraint never clashes with itself or with an
 // equal one.
 
-// opposite is a pair of sides. The detector shows the first word of a side. It also
-// finds a word with a hyphen where the word is written as two words.
-type opposite struct{ a, b text.Words }
-
-var adjectives = []opposite{
-	{"stateless", "stateful"},
-	{"synchronous synchronously sync", "asynchronous asynchronously async"},
-	{"blocking", "non-blocking nonblocking"},
-	{"read-only readonly", "writable writeable read-write"},
-	{"online", "offline"},
-	{"public publicly", "private privately"},
-	{"mutable", "immutable"},
-	{"encrypted", "unencrypted"},
-	{"sequential sequentially serially", "parallel in-parallel concurrent concurrently"},
-	{"statically-typed static-typing", "dynamically-typed dynamic-typing"},
-	{"statically-linked static-linking", "dynamically-linked dynamic-linking"},
-	{"required mandatory compulsory", "optional"},
-	{"required mandatory compulsory", "forbidden prohibited disallowed banned"},
-	{"allowed permitted", "forbidden prohibited disallowed banned"},
-	{"enabled", "disabled"},
-	{"visible", "hidden invisible"},
-	{"persistent", "ephemeral"},
-	{"permanent", "temporary"},
-	{"deterministic", "non-deterministic nondeterministic"},
-	{"idempotent", "non-idempotent"},
-	{"atomic", "non-atomic"},
-	{"thread-safe", "thread-unsafe non-thread-safe"},
-	{"single-threaded singlethreaded", "multi-threaded multithreaded"},
-	{"case-sensitive", "case-insensitive"},
-	{"authenticated", "unauthenticated"},
-	{"signed", "unsigned"},
-	{"sorted", "unsorted"},
-	{"ordered", "unordered"},
-	{"compressed", "uncompressed"},
-	{"cached", "uncached"},
-	{"bounded", "unbounded"},
-	{"lossless", "lossy"},
-	{"centralised centralized", "decentralised decentralized"},
-	{"open-source", "closed-source proprietary"},
-	{"eager eagerly", "lazy lazily"},
-	{"typed", "untyped"},
-	{"nullable", "non-nullable"},
-	{"little-endian", "big-endian"},
-	{"ascending", "descending"},
-	{"automatic automatically", "manual manually"},
-	{"interactive", "non-interactive noninteractive"},
-	{"reversible", "irreversible"},
-	{"opt-in", "opt-out"},
-	{"client-side", "server-side"},
-	{"transactional", "non-transactional"},
-	{"versioned", "unversioned"},
-	{"supported", "unsupported"},
-	{"available", "unavailable"},
-	{"transparent", "opaque"},
-	{"empty", "non-empty nonempty"},
-	{"relative", "absolute"},
-	{"local", "remote"},
-	{"internal", "external"},
-	{"safe", "unsafe"},
-}
-
-var opposedVerbs = []opposite{
-	{"allow permit", "forbid prohibit disallow"},
-	{"require", "forbid prohibit disallow"},
-	{"enable", "disable"},
-	{"include", "exclude"},
-	{"accept", "reject"},
-	{"show", "hide"},
-	{"minimise minimize", "maximise maximize"},
-	{"increase", "decrease"},
-	{"retain", "discard"},
-}
-
 const (
 	modals     text.Words = "must shall should will would can may could do does did"
 	beingVerbs text.Words = "be is are was were been being stay stays remain remains"
@@ -137,42 +64,6 @@ const (
 )
 
 const maxSentence = 40
-
-// terms is the index of the lists above: for each word, the sides of opposites that it
-// names.
-var terms = indexTerms()
-
-// term is one side of one opposite; verb is set for a term of opposedVerbs.
-type term struct {
-	opposite int
-	side     int
-	verb     bool
-}
-
-func indexTerms() map[string][]term {
-	index := map[string][]term{}
-	for i, o := range opposites {
-		for side, list := range []text.Words{o.a, o.b} {
-			for w := range strings.FieldsSeq(string(list)) {
-				index[w] = append(index[w], term{i, side, i >= len(adjectives)})
-			}
-		}
-	}
-	return index
-}
-
-// opposites joins both lists. It never changes, nor does the index.
-var opposites = slices.Concat(adjectives, opposedVerbs)
-
-// name returns the word that is shown for a side.
-func (o opposite) name(side int) string {
-	list := o.a
-	if side == 1 {
-		list = o.b
-	}
-	first, _, _ := strings.Cut(string(list), " ")
-	return first
-}
 
 // plain is the opposite of plain statements: affirmed or negated.
 const plain = -1
@@ -275,22 +166,24 @@ func clashText(opp int, a, b statement) string {
 		return "must / must not: " + a.text
 	}
 	o := opposites[opp]
-	if a.side == b.side {
-		return o.name(a.side) + " / not " + o.name(a.side)
+	if a.side != b.side {
+		return o.a + " / " + o.b
 	}
-	return o.name(0) + " / " + o.name(1)
+	if a.side == 0 {
+		return o.a + " / not " + o.a
+	}
+	return o.b + " / not " + o.b
 }
 
 // read reports the statements of the sentence, and with withPlain its plain statement.
 func (s sentence) read(withPlain bool, report func(topic, statement)) {
-	count := map[int]int{}
-	for _, w := range s.words {
-		for _, t := range terms[w] {
-			count[t.opposite]++
-		}
+	var room [16]term // most sentences need no allocation for their terms
+	list := room[:0]
+	for i, w := range s.words {
+		list = appendTerms(list, i, w)
 	}
-	if len(count) > 0 {
-		s.readTerms(count, report)
+	if len(list) > 0 {
+		s.readTerms(list, report)
 	}
 	if !withPlain {
 		return
@@ -300,9 +193,13 @@ func (s sentence) read(withPlain bool, report func(topic, statement)) {
 	}
 }
 
-// readTerms reports the sentence's statements about opposites. count holds how often
-// the terms of each opposite occur.
-func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
+// readTerms reports the sentence's statements about opposites. list has the terms of its
+// words, in the order of the words.
+func (s sentence) readTerms(list []term, report func(topic, statement)) {
+	count := map[int]int{}
+	for _, t := range list {
+		count[t.opposite]++
+	}
 	stems := make([]string, len(s.words)) // "" for a word that does not describe the subject
 	for k, w := range s.words {
 		if !modals.Has(w) && !beingVerbs.Has(w) && !fillers.Has(w) && !subjectBut.Has(w) {
@@ -311,14 +208,15 @@ func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
 	}
 	modal, being := slices.ContainsFunc(s.words, modals.Has), slices.ContainsFunc(s.words, beingVerbs.Has)
 	below := clauses{words: s.words}
-	for i, w := range s.words {
+	for i := range s.words {
 		subordinate := below.next()
-		for _, t := range terms[w] {
+		for ; len(list) > 0 && list[0].at == i; list = list[1:] {
+			t := list[0]
 			if count[t.opposite] > 1 || subordinate || s.negated && s.at > i {
 				continue
 			}
 			subject := subjectOf(stems, i)
-			if t.verb && (!s.leads(i) || subject == "") || !t.verb && !s.saidOf(i, subject, modal, being) {
+			if t.class == verb && (!s.leads(i) || subject == "") || t.class == adjective && !s.saidOf(i, subject, modal, being) {
 				continue
 			}
 			report(topic{t.opposite, subject}, statement{side: t.side, negated: s.negated})

@@ -38,14 +38,15 @@ func TestQuietConstraintsTogether(t *testing.T) {
 // TestEveryOppositeClashes tests each pair of words of each opposite: a plain sentence
 // with one word contradicts the same sentence with the other word.
 func TestEveryOppositeClashes(t *testing.T) {
-	for i, o := range opposites {
-		for _, a := range strings.Fields(string(o.a)) {
-			for _, b := range strings.Fields(string(o.b)) {
+	words := sideWords()
+	for _, o := range opposites {
+		for _, a := range words[o.a] {
+			for _, b := range words[o.b] {
 				form := "the thing must be %s"
-				if i >= len(adjectives) {
+				if o.class == verb {
 					form = "must %s things"
 				}
-				want := o.name(0) + " / " + o.name(1)
+				want := o.a + " / " + o.b
 				got, ok := contradiction(fmt.Sprintf(form, a), fmt.Sprintf(form, b))
 				if !ok || got != want {
 					t.Errorf("%s against %s: got %q, want %q", a, b, got, want)
@@ -59,6 +60,29 @@ func TestEveryOppositeClashes(t *testing.T) {
 	}
 	if n := len(opposites); n < 25 {
 		t.Errorf("%d opposites, want at least 25", n)
+	}
+}
+
+// TestSides: the sides of the opposites are those that words name, and the opposites of one
+// side stand together. The word that is shown for a side is the first one of the side.
+func TestSides(t *testing.T) {
+	words := sideWords()
+	last := map[string]int{} // the last opposite of each side
+	for i, o := range opposites {
+		for _, side := range []string{o.a, o.b} {
+			if at, known := last[side]; known && at != i-1 {
+				t.Errorf("%s is a side of the opposites %d and %d, and of none between them", side, at, i)
+			}
+			last[side] = i
+			if len(words[side]) == 0 || words[side][0] != side {
+				t.Errorf("%s is shown for the words %q", side, words[side])
+			}
+		}
+	}
+	for side, list := range words {
+		if _, known := last[side]; !known {
+			t.Errorf("%q name the side %q, which has no opposite", list, side)
+		}
 	}
 }
 

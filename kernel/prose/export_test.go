@@ -1,6 +1,12 @@
 package prose
 
-import "strings"
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+)
 
 // Tables returns the lists of both detectors of this package by name.
 func Tables() map[string][]string {
@@ -22,9 +28,34 @@ func placeholderTable() []string {
 
 // contradictionTable returns the closed list in the form of the specification.
 func contradictionTable() []string {
+	words := sideWords()
 	var list []string
 	for _, o := range opposites {
-		list = append(list, strings.Join(strings.Fields(string(o.a)), ", ")+" / "+strings.Join(strings.Fields(string(o.b)), ", "))
+		list = append(list, strings.Join(words[o.a], ", ")+" / "+strings.Join(words[o.b], ", "))
 	}
 	return list
+}
+
+// sideWords returns the words of each side, by the word that is shown for it, as the source
+// of sideOf lists them.
+func sideWords() map[string][]string {
+	f, err := parser.ParseFile(token.NewFileSet(), "opposite.go", nil, 0)
+	if err != nil {
+		return nil
+	}
+	words := map[string][]string{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		c, ok := n.(*ast.CaseClause)
+		if !ok {
+			return true
+		}
+		for _, e := range c.List {
+			if lit, ok := e.(*ast.BasicLit); ok {
+				w, _ := strconv.Unquote(lit.Value)
+				words[sideOf(w)] = append(words[sideOf(w)], w)
+			}
+		}
+		return true
+	})
+	return words
 }

@@ -88,7 +88,7 @@ func appendWords(list []string, field string) []string {
 	default:
 		list = append(list, w)
 	}
-	for n := len(list); n > 1 && terms[list[n-2]+"-"+list[n-1]] != nil; n = len(list) {
+	for n := len(list); n > 1 && sideOf(list[n-2]+"-"+list[n-1]) != ""; n = len(list) {
 		list = append(list[:n-2], list[n-2]+"-"+list[n-1])
 	}
 	if stop != "" && len(list) > 0 {
