@@ -40,6 +40,17 @@ func (r *Range) Append(leaf tlog.Hash, visit func(level int, n int64, h tlog.Has
 	r.Size++
 }
 
+// last returns the largest full subtree that ends with the last leaf.
+func (r Range) last() tlog.Hash { return r.Roots[len(r.Roots)-1] }
+
+// appendLast adds a leaf as Append does, but hashes nothing: last is what last returns
+// after the leaf.
+func (r *Range) appendLast(last tlog.Hash) {
+	completed := bits.TrailingZeros64(^uint64(r.Size))
+	r.Roots = append(r.Roots[:len(r.Roots)-completed], last)
+	r.Size++
+}
+
 // Root returns the root of the tree (RFC 6962, 2.1). Without a leaf it is the root of an
 // empty tree.
 func (r Range) Root() tlog.Hash {
@@ -47,7 +58,7 @@ func (r Range) Root() tlog.Hash {
 		h, _ := tlog.TreeHash(0, nil)
 		return h
 	}
-	root := r.Roots[len(r.Roots)-1]
+	root := r.last()
 	for i := len(r.Roots) - 2; i >= 0; i-- {
 		root = tlog.NodeHash(r.Roots[i], root)
 	}

@@ -111,9 +111,9 @@ type chunk struct {
 // lineOf is a line in a chunk.
 type lineOf struct {
 	seal   Seal
-	leaf   tlog.Hash
-	record []byte // its members, from the first quote on
-	full   Record // set if records are read
+	node   tlog.Hash // its leaf; then, from grow on, the largest full subtree that the leaf ends
+	record []byte    // its members, from the first quote on
+	full   Record    // set if records are read
 }
 
 // chunkBytes is the number of bytes read at once.
@@ -247,7 +247,7 @@ func (v *verifier) parse(c *chunk) {
 		// The two bytes before the members end the seal. They are replaced by the zero
 		// of a leaf and the brace that begins the entry.
 		b[at-2], b[at-1] = 0, '{'
-		l.leaf = sha256.Sum256(b[at-2:])
+		l.node = sha256.Sum256(b[at-2:])
 		if !v.Quick || special(l.record) {
 			if l.full, c.fault = ParseRecord(b[at-1:]); c.fault != nil {
 				return
@@ -265,7 +265,8 @@ func (v *verifier) grow(c *chunk) {
 		if v.Tile != nil {
 			visit = v.edge(c, i)
 		}
-		v.tree.Append(c.lines[i].leaf, visit)
+		v.tree.Append(c.lines[i].node, visit)
+		c.lines[i].node = v.tree.last()
 		v.introduce(c.lines[i].full)
 		for v.due < len(v.Promises) && v.Promises[v.due].Size == v.tree.Size {
 			if p := v.Promises[v.due]; v.tree.Root() != p.Root && c.reason == nil {
@@ -327,7 +328,7 @@ func (v *verifier) compare(c *chunk) {
 		if c.wrong >= 0 && i > c.wrong {
 			return
 		}
-		tree.Append(l.leaf, nil)
+		tree.appendLast(l.node)
 		switch {
 		case l.seal.Size != tree.Size:
 			c.wrong, c.reason = i, errMoved(l.seal)
