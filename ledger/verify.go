@@ -10,6 +10,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -95,8 +96,9 @@ type verifier struct {
 
 // chunk is a piece of the ledger that ends with a line.
 type chunk struct {
-	text   []byte
-	torn   int64 // bytes without a line feed; then there is no text
+	room   []byte // is read into
+	text   []byte // the part of it that has whole lines
+	torn   int64  // bytes without a line feed; then there is no text
 	lines  []lineOf
 	fault  error     // of the line after these lines
 	start  Range     // the tree before the chunk
@@ -190,31 +192,31 @@ func (v *verifier) read(ctx context.Context, src io.Reader) error {
 
 // cut cuts a text into chunks of whole lines.
 func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
-	var rest []byte
+	c, rest := newChunk(), 0
 	for {
-		buf := make([]byte, len(rest)+chunkBytes)
-		copy(buf, rest)
-		n, err := io.ReadFull(src, buf[len(rest):])
-		buf = buf[:len(rest)+n]
+		n, err := io.ReadFull(src, c.room[rest:rest+chunkBytes])
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
 			return err
 		}
-		end := bytes.LastIndexByte(buf, '\n') + 1
-		rest = buf[end:]
-		if end > 0 && !emit(newChunk(buf[:end], 0)) {
+		text := c.room[:rest+n]
+		end := bytes.LastIndexByte(text, '\n') + 1
+		next := newChunk()
+		rest = copy(next.room, text[end:])
+		if c.text = text[:end]; end > 0 && !emit(c) {
 			return ctx.Err()
 		}
+		c = next
 		switch {
-		case len(rest) > MaxTornBytes:
-			c := newChunk(nil, 0)
+		case rest > MaxTornBytes:
 			c.fault = errEndless
 			emit(c)
 			return nil
-		case last && len(rest) == 0:
+		case last && rest == 0:
 			return nil
 		case last:
-			emit(newChunk(nil, int64(len(rest))))
+			c.torn = int64(rest)
+			emit(c)
 			return nil
 		}
 	}
@@ -222,13 +224,17 @@ func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
 
 var errEndless = fmt.Errorf("more than %d bytes without a line feed: no line has so many, and no interrupted append leaves them", MaxTornBytes)
 
-func newChunk(text []byte, torn int64) *chunk {
-	return &chunk{text: text, torn: torn, wrong: -1, parsed: make(chan struct{}), held: make(chan struct{})}
+// chunks are the chunks that were taken. newChunk uses their memory again.
+var chunks = sync.Pool{New: func() any { return &chunk{room: make([]byte, MaxTornBytes+chunkBytes)} }}
+
+func newChunk() *chunk {
+	c := chunks.Get().(*chunk)
+	*c = chunk{room: c.room, lines: c.lines[:0], wrong: -1, parsed: make(chan struct{}), held: make(chan struct{})}
+	return c
 }
 
 // parse reads the lines of a chunk.
 func (v *verifier) parse(c *chunk) {
-	c.lines = make([]lineOf, 0, len(c.text)/1024)
 	for text := c.text; len(text) > 0; {
 		end := bytes.IndexByte(text, '\n')
 		b := text[:end]
@@ -366,7 +372,8 @@ func errMoved(s Seal) error {
 	return fmt.Errorf("its seal is that of entry %d: entries were added, removed or moved", s.Size-1)
 }
 
-// take takes the results of a chunk, in the order of the ledger.
+// take takes the results of a chunk, in the order of the ledger. Nobody may use the chunk
+// after it.
 func (v *verifier) take(c *chunk) error {
 	v.torn = c.torn
 	for i, l := range c.lines {
@@ -385,6 +392,7 @@ func (v *verifier) take(c *chunk) error {
 	if v.Progress != nil {
 		v.Progress(v.seal.Size)
 	}
+	chunks.Put(c)
 	return nil
 }
 
