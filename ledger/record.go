@@ -37,6 +37,9 @@ func (k Kind) Ends() bool { return k == KindDecision || k == KindError }
 // OfRun says whether a record of the kind belongs to a run.
 func (k Kind) OfRun() bool { return k == KindBegun || k.Ends() }
 
+// hasKey says whether a record of the kind introduces a key.
+func (k Kind) hasKey() bool { return k == KindGenesis || k == KindKeyRotation }
+
 // Record is one entry of a ledger. The Kind decides which members a record has; the
 // variable members lists them. The others are zero.
 type Record struct {

@@ -72,7 +72,7 @@ type OpenRun struct {
 // something is wrong with the ledger, ErrUnknownKey if this cannot be known, and
 // otherwise an error of reading.
 func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
-	v := &verifier{Check: c, runs: map[[16]byte]uint8{}, open: map[string]begun{}}
+	v := &verifier{Check: c, runs: map[runKey]uint8{}, open: map[runKey]begun{}}
 	v.Promises = slices.SortedFunc(slices.Values(c.Promises), func(a, b Promise) int { return cmp.Compare(a.Size, b.Size) })
 	if err := v.read(ctx, src); err != nil {
 		return Verified{}, err
@@ -85,11 +85,11 @@ type verifier struct {
 	Check
 	tree  Range
 	torn  int64
-	keys  Keys   // of the records; vouched for up to the last checked line
-	last  string // timestamp
-	seal  Seal   // of the last line
-	runs  map[[16]byte]uint8
-	open  map[string]begun
+	keys  Keys // of the records; vouched for up to the last checked line
+	last  timeText
+	seal  Seal // of the last line
+	runs  map[runKey]uint8
+	open  map[runKey]begun
 	edges Edges
 	due   int // the next promise to check
 }
@@ -112,10 +112,38 @@ type chunk struct {
 
 // lineOf is a line in a chunk.
 type lineOf struct {
-	seal   Seal
-	node   tlog.Hash // its leaf; then, from grow on, the largest full subtree that the leaf ends
-	record []byte    // its members, from the first quote on
-	full   Record    // set if records are read
+	seal  Seal
+	node  tlog.Hash // its leaf; then, from grow on, the largest full subtree that the leaf ends
+	entry []byte
+
+	// Members of the record, if it is read.
+	kind Kind
+	time timeText
+	run  runKey
+	full *Record
+}
+
+// timeText is a timestamp.
+type timeText [len(TimeFormat)]byte
+
+// runKey is the hash of a run id.
+type runKey [16]byte
+
+func keyOfRun(id []byte) runKey {
+	sum := sha256.Sum256(id)
+	return runKey(sum[:16])
+}
+
+// read reads the record of a line.
+func (l *lineOf) read() error {
+	r, err := ParseRecord(l.entry)
+	if err != nil {
+		return err
+	}
+	l.kind, l.full = r.Kind, &r
+	copy(l.time[:], r.Timestamp)
+	l.run = keyOfRun([]byte(r.RunID))
+	return nil
 }
 
 // chunkBytes is the number of bytes read at once.
@@ -244,13 +272,12 @@ func (v *verifier) parse(c *chunk) {
 		if l.seal, at, c.fault = parseSeal(b); c.fault != nil {
 			return
 		}
-		l.record = b[at:]
 		// The two bytes before the members end the seal. They are replaced by the zero
 		// of a leaf and the brace that begins the entry.
 		b[at-2], b[at-1] = 0, '{'
-		l.node = sha256.Sum256(b[at-2:])
-		if !v.Quick || special(l.record) {
-			if l.full, c.fault = ParseRecord(b[at-1:]); c.fault != nil {
+		l.node, l.entry = sha256.Sum256(b[at-2:]), b[at-1:]
+		if !v.Quick || special(l.entry) {
+			if c.fault = l.read(); c.fault != nil {
 				return
 			}
 		}
@@ -263,12 +290,13 @@ func (v *verifier) grow(c *chunk) {
 	c.start = Range{Size: v.tree.Size, Roots: append(make([]tlog.Hash, 0, 64), v.tree.Roots...)}
 	var visit func(int, int64, tlog.Hash)
 	for i := range c.lines {
+		l := &c.lines[i]
 		if v.Tile != nil {
 			visit = v.edge(c, i)
 		}
-		v.tree.Append(c.lines[i].node, visit)
-		c.lines[i].node = v.tree.last()
-		v.introduce(c.lines[i].full)
+		v.tree.Append(l.node, visit)
+		l.node = v.tree.last()
+		v.introduce(l)
 		for v.due < len(v.Promises) && v.Promises[v.due].Size == v.tree.Size {
 			if p := v.Promises[v.due]; v.tree.Root() != p.Root && c.reason == nil {
 				c.wrong, c.reason = i, fmt.Errorf("the tree of its size %d has another root than %s", p.Size, p.Name)
@@ -281,11 +309,11 @@ func (v *verifier) grow(c *chunk) {
 
 // introduce notes the key of the last record. take checks later whether the record may
 // be there.
-func (v *verifier) introduce(r Record) {
-	if r.Kind != KindGenesis && r.Kind != KindKeyRotation {
+func (v *verifier) introduce(l *lineOf) {
+	if !l.kind.hasKey() {
 		return
 	}
-	if key, err := ParseVerifier(r.Key); err == nil {
+	if key, err := ParseVerifier(l.full.Key); err == nil {
 		v.keys = append(v.keys, KeyFrom{Size: FirstSize(v.tree.Size - 1), Key: key})
 	}
 }
@@ -325,7 +353,8 @@ func (v *verifier) hold(c *chunk) {
 // compare compares the seals of a chunk with the tree, one by one.
 func (v *verifier) compare(c *chunk) {
 	tree := c.start
-	for i, l := range c.lines {
+	for i := range c.lines {
+		l := &c.lines[i]
 		if c.wrong >= 0 && i > c.wrong {
 			return
 		}
@@ -360,8 +389,8 @@ func (k Keys) CheckSeal(s Seal) error {
 // differ, quick finds the first wrong line.
 func (v *verifier) quick(c *chunk) {
 	wrong := c.reason != nil || c.lines[len(c.lines)-1].seal.Root != c.root
-	for i, l := range c.lines {
-		wrong = wrong || l.seal.Size != c.start.Size+int64(i)+1
+	for i := range c.lines {
+		wrong = wrong || c.lines[i].seal.Size != c.start.Size+int64(i)+1
 	}
 	if wrong {
 		v.compare(c)
@@ -376,7 +405,8 @@ func errMoved(s Seal) error {
 // after it.
 func (v *verifier) take(c *chunk) error {
 	v.torn = c.torn
-	for i, l := range c.lines {
+	for i := range c.lines {
+		l := &c.lines[i]
 		index := c.start.Size + int64(i)
 		if i == c.wrong {
 			return faultAt(index, c.reason)
@@ -405,20 +435,20 @@ func faultAt(index int64, err error) error {
 }
 
 // special says whether a record has a kind that is always read.
-func special(record []byte) bool {
-	i := bytes.Index(record, kindMember)
+func special(entry []byte) bool {
+	i := bytes.Index(entry, kindMember)
 	if i < 0 {
 		return true
 	}
-	k := record[i+len(kindMember):]
+	k := entry[i+len(kindMember):]
 	return !bytes.HasPrefix(k, decisionStart) && !bytes.HasPrefix(k, errorStart)
 }
 
 // runOf returns the run id of a record that is not read in detail.
-func runOf(record []byte) string {
-	_, rest, _ := bytes.Cut(record, runMember)
+func runOf(entry []byte) []byte {
+	_, rest, _ := bytes.Cut(entry, runMember)
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
-	return string(id)
+	return id
 }
 
 var (
@@ -431,56 +461,55 @@ var (
 // begun is the beginning of a run whose end was not yet seen.
 type begun struct {
 	index  int64
-	record Record
+	record *Record
 }
 
 // record handles a record: keys and open runs always, the rest if wanted.
-func (v *verifier) record(index int64, l lineOf) error {
-	r := l.full
-	if r.Kind == "" && index > 0 { // a decision or an error that is not read in detail
+func (v *verifier) record(index int64, l *lineOf) error {
+	if l.kind == "" && index > 0 { // a decision or an error that is not read in detail
 		if len(v.open) > 0 {
-			delete(v.open, runOf(l.record))
+			delete(v.open, keyOfRun(runOf(l.entry)))
 		}
 		return nil
 	}
-	if err := v.key(index, r, l.seal); err != nil {
+	if err := v.key(index, l); err != nil {
 		return faultAt(index, err)
 	}
 	switch {
-	case r.Kind == KindBegun:
-		v.open[r.RunID] = begun{index, r}
-	case r.Kind.Ends():
-		if b, ok := v.open[r.RunID]; ok && !r.EndOf(b.record) {
-			return faultAt(index, fmt.Errorf("its run %q began as another one, in entry %d", r.RunID, b.index))
+	case l.kind == KindBegun:
+		v.open[l.run] = begun{index, l.full}
+	case l.kind.Ends():
+		if b, ok := v.open[l.run]; ok && !l.full.EndOf(*b.record) {
+			return faultAt(index, fmt.Errorf("its run %q began as another one, in entry %d", runOf(l.entry), b.index))
 		}
-		delete(v.open, r.RunID)
+		delete(v.open, l.run)
 	}
 	if !v.Quick {
-		if err := v.story(r); err != nil {
+		if err := v.story(l); err != nil {
 			return faultAt(index, err)
 		}
 	}
 	if v.Entry != nil {
-		return v.Entry(index, r)
+		return v.Entry(index, *l.full)
 	}
 	return nil
 }
 
 // key adds the key of a record. The key before it vouches for it with the record's seal.
-func (v *verifier) key(index int64, r Record, s Seal) error {
+func (v *verifier) key(index int64, l *lineOf) error {
 	switch {
-	case (index == 0) != (r.Kind == KindGenesis):
+	case (index == 0) != (l.kind == KindGenesis):
 		return errors.New("a genesis is the first entry, and no other")
-	case r.Kind != KindGenesis && r.Kind != KindKeyRotation:
+	case !l.kind.hasKey():
 		return nil
 	}
-	key, err := ParseVerifier(r.Key)
+	key, err := ParseVerifier(l.full.Key)
 	if err != nil {
 		return err
 	}
 	size := FirstSize(index)
 	switch genesis := v.keys[0].Key; {
-	case index == 0 && key.Origin() != r.Origin, key.Origin() != genesis.Origin():
+	case index == 0 && key.Origin() != l.full.Origin, key.Origin() != genesis.Origin():
 		return errors.New("its key is not one of the ledger's origin")
 	case index > 0 && len(v.Keys) > 0 && size > v.Keys[len(v.Keys)-1].Size:
 		// A rotation was interrupted, or is running: origin.json is written after it.
@@ -489,7 +518,7 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 			return fmt.Errorf("its key is not the one that the ledger says signs from size %d on", size)
 		}
 	}
-	if err := v.keys.CheckSeal(s); err != nil {
+	if err := v.keys.CheckSeal(l.seal); err != nil {
 		return fmt.Errorf("its seal: %w", err)
 	}
 	return nil
@@ -497,27 +526,25 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 
 // story compares a record with the records before it. Time does not go backwards. A run
 // has one beginning, one end, and nothing after its end.
-func (v *verifier) story(r Record) error {
-	if r.Timestamp < v.last {
-		return fmt.Errorf("its time %s is before that of the entry before it", r.Timestamp)
+func (v *verifier) story(l *lineOf) error {
+	if bytes.Compare(l.time[:], v.last[:]) < 0 {
+		return fmt.Errorf("its time %s is before that of the entry before it", l.time[:])
 	}
-	v.last = r.Timestamp
-	if !r.Kind.OfRun() {
+	v.last = l.time
+	if !l.kind.OfRun() {
 		return nil
 	}
 	const hasBegun, hasEnded = 1, 2
-	sum := sha256.Sum256([]byte(r.RunID))
-	id := [16]byte(sum[:])
-	state := v.runs[id]
+	state := v.runs[l.run]
 	switch {
 	case state == hasEnded:
-		return fmt.Errorf("its run %q has ended before", r.RunID)
-	case r.Kind.Ends():
-		v.runs[id] = hasEnded
+		return fmt.Errorf("its run %q has ended before", runOf(l.entry))
+	case l.kind.Ends():
+		v.runs[l.run] = hasEnded
 	case state == hasBegun:
-		return fmt.Errorf("its run %q has begun before", r.RunID)
+		return fmt.Errorf("its run %q has begun before", runOf(l.entry))
 	default:
-		v.runs[id] = hasBegun
+		v.runs[l.run] = hasBegun
 	}
 	return nil
 }
@@ -526,8 +553,8 @@ func (v *verifier) story(r Record) error {
 func (v *verifier) end() (Verified, error) {
 	size := v.tree.Size
 	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys}
-	for id, b := range v.open {
-		out.Open = append(out.Open, OpenRun{RunID: id, Index: b.index})
+	for _, b := range v.open {
+		out.Open = append(out.Open, OpenRun{RunID: b.record.RunID, Index: b.index})
 	}
 	slices.SortFunc(out.Open, func(a, b OpenRun) int { return cmp.Compare(a.Index, b.Index) })
 	if v.due < len(v.Promises) {
