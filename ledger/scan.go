@@ -192,7 +192,7 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		return ok && RunID(r.RunID)
 	case "policy":
 		r.Policy, ok = s.token()
-		return ok && word(r.Policy, 64, "-_.")
+		return ok && isPolicy(r.Policy)
 	case "execution_mode":
 		r.ExecutionMode, ok = s.token()
 		return ok && (r.ExecutionMode == "plan-only" || r.ExecutionMode == "execute-sandbox")
@@ -204,7 +204,7 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		if ok {
 			r.Kernel, ok = s.token()
 		}
-		return ok && word(r.Kernel, 64, "-_.+") && s.next("}")
+		return ok && isKernel(r.Kernel) && s.next("}")
 	case "reasons":
 		return s.list(func() bool {
 			t, ok := s.token()
@@ -309,18 +309,22 @@ func (r Record) check() error {
 			return faulty("reasons are not sorted")
 		}
 	}
-	bundle := r.ResultKind != "REFUSE"
-	if (r.BundleSHA256 != "") != bundle {
-		return faulty("a %s with or without a bundle_sha256", r.ResultKind)
+	return outcome(r.ResultKind, r.Accepted, r.BundleSHA256 != "", len(r.Reasons))
+}
+
+// outcome compares the members of an outcome with each other.
+func outcome(kind string, accepted, bundle bool, reasons int) error {
+	if bundle != (kind != "REFUSE") {
+		return faulty("a %s with or without a bundle_sha256", kind)
 	}
-	if r.Accepted && (r.ResultKind != "BUNDLE" || len(r.Reasons) > 0) {
-		return faulty("accepted, and yet %s or with reasons", r.ResultKind)
+	if accepted && (kind != "BUNDLE" || reasons > 0) {
+		return faulty("accepted, and yet %s or with reasons", kind)
 	}
 	return nil
 }
 
 // timestamp says whether t is a valid time in the layout TimeFormat.
-func timestamp(t string) bool {
+func timestamp[T string | []byte](t T) bool {
 	if len(t) != len(TimeFormat) {
 		return false
 	}
@@ -345,16 +349,22 @@ func timestamp(t string) bool {
 
 // RunID says whether a text is a valid run id: 1 to 128 letters, digits, '.', '_' or
 // '-', the first a letter or digit.
-func RunID(s string) bool {
+func RunID(s string) bool { return isRunID(s) }
+
+func isRunID[T string | []byte](s T) bool {
 	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))
 }
 
 // RuleID says whether a record can contain a text as the rule of an error.
 func RuleID(s string) bool { return word(s, 64, "-_.") }
 
+func isPolicy[T string | []byte](s T) bool { return word(s, 64, "-_.") }
+
+func isKernel[T string | []byte](s T) bool { return word(s, 64, "-_.+") }
+
 // word says whether s has 1 to most ASCII letters, digits and characters of extra.
-func word(s string, most int, extra string) bool {
-	if s == "" || len(s) > most {
+func word[T string | []byte](s T, most int, extra string) bool {
+	if len(s) == 0 || len(s) > most {
 		return false
 	}
 	for i := range len(s) {
