@@ -43,3 +43,14 @@ func BenchmarkParseRecord(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkSkim(b *testing.B) {
+	l := lineOf{entry: decisions()[0]}
+	b.SetBytes(int64(len(l.entry)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if !l.skim() {
+			b.Fatal("not skimmed")
+		}
+	}
+}

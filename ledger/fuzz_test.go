@@ -48,6 +48,21 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
+// FuzzSkim: the reader of our own layout agrees with ParseRecord.
+func FuzzSkim(f *testing.F) {
+	for _, entry := range decisions() {
+		f.Add(entry)
+	}
+	for _, r := range ofEachKind() {
+		entry, err := r.text()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(entry)
+	}
+	f.Fuzz(func(t *testing.T, entry []byte) { agree(t, entry) })
+}
+
 // FuzzParseLine: every line that is read is written with the same bytes.
 func FuzzParseLine(f *testing.F) {
 	s := newSigner(f, 1)

@@ -120,7 +120,7 @@ type lineOf struct {
 	kind Kind
 	time timeText
 	run  runKey
-	full *Record
+	full *Record // nil if skim read it
 }
 
 // timeText is a timestamp.
@@ -276,7 +276,10 @@ func (v *verifier) parse(c *chunk) {
 		// of a leaf and the brace that begins the entry.
 		b[at-2], b[at-1] = 0, '{'
 		l.node, l.entry = sha256.Sum256(b[at-2:]), b[at-1:]
-		if !v.Quick || special(l.entry) {
+		switch {
+		case v.Quick && !special(l.entry):
+		case !v.Quick && v.Entry == nil && l.skim():
+		default:
 			if c.fault = l.read(); c.fault != nil {
 				return
 			}
@@ -479,10 +482,16 @@ func (v *verifier) record(index int64, l *lineOf) error {
 	case l.kind == KindBegun:
 		v.open[l.run] = begun{index, l.full}
 	case l.kind.Ends():
-		if b, ok := v.open[l.run]; ok && !l.full.EndOf(*b.record) {
-			return faultAt(index, fmt.Errorf("its run %q began as another one, in entry %d", runOf(l.entry), b.index))
+		if b, ok := v.open[l.run]; ok {
+			r, err := ParseRecord(l.entry)
+			if err == nil && !r.EndOf(*b.record) {
+				err = fmt.Errorf("its run %q began as another one, in entry %d", r.RunID, b.index)
+			}
+			if err != nil {
+				return faultAt(index, err)
+			}
+			delete(v.open, l.run)
 		}
-		delete(v.open, l.run)
 	}
 	if !v.Quick {
 		if err := v.story(l); err != nil {
