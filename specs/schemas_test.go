@@ -185,7 +185,7 @@ func (s *structure) closed(at string, m map[string]any) {
 	_, chosen := m["if"]
 	_, described := m["additionalProperties"].(map[string]any)
 	switch {
-	case strings.HasSuffix(at, "/context") || strings.HasSuffix(at, "/params"):
+	case strings.HasSuffix(at, "/context") || strings.HasSuffix(at, "/params") || strings.HasSuffix(at, "/spec"):
 	case chosen:
 		s.chain(at, m)
 	case m["additionalProperties"] == false:

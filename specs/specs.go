@@ -8,8 +8,8 @@
 // which TestSchemaStructure proves. additionalProperties is false, or describes the
 // values of an object whose names propertyNames and maxProperties limit. Every string
 // has a maxLength and every list a maxItems. References stay in the file and form no
-// loop. There is no format, no oneOf and no patternProperties. Only data beneath context
-// and params is free.
+// loop. There is no format, no oneOf and no patternProperties. Only data beneath context,
+// params and spec is free.
 //
 // Lengths count characters (Unicode code points). Numbers have their canonical form:
 // 1000.0 and 1e3 have become 1000 before validation.
@@ -54,6 +54,7 @@ type Kind string
 
 // The kinds of document.
 const (
+	KindAdapter          Kind = "adapter"
 	KindBundle           Kind = "bundle"
 	KindEvidence         Kind = "evidence"
 	KindExecutionReport  Kind = "execution-report"
@@ -70,6 +71,9 @@ const (
 	KindProfile          Kind = "profile"
 	KindRunError         Kind = "run-error"
 	KindRunResult        Kind = "run-result"
+	KindServer           Kind = "server"
+	KindTool             Kind = "tool"
+	KindToolIndex        Kind = "tool-index"
 )
 
 // MaxViolations is the maximum number of violations that Validate returns.
@@ -161,9 +165,10 @@ func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
 // Names lists the schemas that Schema returns, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
-		string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
+		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
+		string(KindServer), string(KindToolIndex), string(KindTool),
 	}
 }
 

@@ -30,6 +30,13 @@ const (
 	InputWritten  = "input_written"     // Value: path, Other: pointer of the input
 	TooMany       = "findings_many"     // there are more; Value: how many are listed at most
 
+	// Of calls of tools.
+	ToolUnknown    = "tool_unknown"     // Value: the tool, which the registry does not have
+	AdapterUnknown = "adapter_unknown"  // Value: the adapter, which the tool does not have
+	ParamsInvalid  = "params_invalid"   // Value: what the adapter cannot take, Other: why
+	ToolInactive   = "tool_inactive"    // Value: the status of the tool
+	HostNotAllowed = "host_not_allowed" // Value: a host of the adapter that the profile does not list
+
 	AgentPath = "agent_instructions" // Value: the file or folder of instructions that a write is about
 )
 
@@ -39,5 +46,6 @@ func Codes() []string {
 		Placeholder, Contradiction, DoneUndefined, PathAbsolute, PathTraversal, PathBackslash, PathCharacter, PathForm,
 		PathReserved, PathControl, PathCase, EnvGuarded, EnvUnlisted, CmdPath, CmdCharacter, CmdShell,
 		CmdWrapper, InlineCode, Metacharacter, NetworkNeeded, CmdUnread, WriteTwice, Unproduced, InputWritten, TooMany, AgentPath,
+		ToolUnknown, AdapterUnknown, ParamsInvalid, ToolInactive, HostNotAllowed,
 	}
 }
