@@ -3,16 +3,13 @@
 package request
 
 import (
-	"bytes"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
@@ -115,7 +112,7 @@ type Metadata struct {
 }
 
 // Parse reads an execution request. If the first byte that is no white space
-// is "{", the text is read as JSON (canon.Parse), otherwise as strict YAML (parseYAML).
+// is "{", the text is read as JSON (canon.Parse), otherwise as strict YAML (document.Read).
 // Schema and checks get the same values in both cases. name is the name of the file in
 // messages.
 //
@@ -125,24 +122,17 @@ type Metadata struct {
 // line, and the pointer of the wrong value; "" is the whole request. RUN_E002 has no
 // pointer if the structure is not known.
 func Parse(set *specs.Set, name string, src []byte) (Request, error) {
-	text, err := readRequest(name, src)
+	text, err := document.Read(set, name, src, form)
 	if err != nil {
 		return Request{}, err
 	}
-	violations, err := set.Validate(specs.KindExecutionRequest, text.doc.Value())
-	if err != nil {
-		return Request{}, runerr.Internal("the request could not be held against its schema", err)
-	}
-	if len(violations) > 0 {
-		return Request{}, text.violated(violations)
-	}
-	req, err := requestOf(text.doc.Value())
+	req, err := requestOf(text.Doc.Value())
 	if err != nil {
 		return Request{}, runerr.Internal("the request fits its schema and is no request", err)
 	}
 	for _, f := range []*requestFault{req.textFault(), req.pathFault(), req.unsupported(), req.dateFault()} {
 		if f != nil {
-			e := text.invalid(f.pointer, f.msg, f.hint)
+			e := text.Invalid(f.pointer, f.msg, f.hint)
 			e.RuleID = f.rule
 			return Request{}, e
 		}
@@ -150,117 +140,10 @@ func Parse(set *specs.Set, name string, src []byte) (Request, error) {
 	return req, nil
 }
 
-// requestText is a request that was read, with the places of its values.
-type requestText struct {
-	name string
-	src  []byte
-	root *yaml.Node // nil for JSON
-	doc  canon.Document
-}
-
-func readRequest(name string, src []byte) (requestText, error) {
-	t := requestText{name: name, src: src}
-	if len(src) > MaxBytes {
-		return t, t.tooLarge()
-	}
-	if trimmed := bytes.TrimLeft(src, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
-		doc, err := canon.Parse(src, MaxBytes)
-		if err != nil {
-			return t, t.notJSON(err)
-		}
-		t.doc = doc
-	} else {
-		doc, root, fault := parseYAML(src)
-		if fault != nil {
-			return t, t.notYAML(fault)
-		}
-		t.doc, t.root = doc, root
-	}
-	if len(t.doc.Bytes()) > MaxBytes {
-		return t, t.tooLarge()
-	}
-	return t, nil
-}
-
-func (t requestText) tooLarge() *result.RunError {
-	return runerr.New(result.CodeUnreadable, t.name+": larger than the limit of "+strconv.Itoa(MaxBytes)+" bytes",
-		"keep large contents out of the request: name them in inputs.input_files", runerr.Rule(contract.IV05), runerr.File(t.name))
-}
-
-// fault is the RunError for a fault on a line. It has a pointer unless the pointer is
-// nil.
-func (t requestText) fault(code result.Code, line int, near bool, pointer *string, msg string) *result.RunError {
-	at := "line " + strconv.Itoa(line)
-	if near {
-		at = "near " + at
-	}
-	e := runerr.New(code, "", "", runerr.File(t.name), runerr.With("line", line))
-	if pointer != nil {
-		e.Details["pointer"] = *pointer
-		if *pointer != "" {
-			at += ", " + *pointer
-		}
-	}
-	e.Message = t.name + ": " + at + ": " + msg
-	return e
-}
-
-func (t requestText) notJSON(err error) *result.RunError {
-	ce, ok := errors.AsType[*canon.Error](err)
-	if !ok {
-		return runerr.Internal("the file could not be parsed", err)
-	}
-	var pointer *string
-	if ce.Pointer != "" {
-		pointer = &ce.Pointer
-	}
-	e := t.fault(result.CodeNotJSON, t.lineAt(int(ce.Offset)), false, pointer, ce.Msg)
-	e.Details["offset"] = ce.Offset
-	e.Cause = err
-	e.Hint = `a file that begins with "{" is read as JSON; every other one is read as YAML`
-	return e
-}
-
-func (t requestText) notYAML(f *yamlFault) *result.RunError {
-	var pointer *string
-	if f.pointer != "" {
-		pointer = &f.pointer
-	}
-	e := t.fault(result.CodeNotJSON, f.line, f.near, pointer, f.msg)
-	e.Hint = "only YAML that every reader reads alike is accepted; a request in JSON is read too"
-	return e
-}
-
-func (t requestText) violated(violations []specs.Violation) *result.RunError {
-	first, hint := violations[0], "fiador schema execution-request prints what a request may hold"
-	if first.Rule == "type" && strings.HasPrefix(first.Msg, "must be a string,") {
-		hint = "put the value in double quotes"
-	}
-	e := t.invalid(first.Pointer, first.Msg, hint)
-	e.RuleID = runerr.SchemaCheck(first)
-	if n := len(violations) - 1; n > 0 {
-		e.Message += " (and " + strconv.Itoa(n+violations[n].More) + " more)"
-		e.Details["violations"] = runerr.Violations(violations)
-	}
-	return e
-}
-
-// invalid is the RunError for a value that is well-formed but not valid.
-func (t requestText) invalid(pointer, msg, hint string) *result.RunError {
-	var line int
-	if t.root != nil {
-		line = yamlLine(t.root, pointer)
-	} else {
-		line = t.lineAt(canon.Locate(t.src, []string{pointer})[0].Start)
-	}
-	e := t.fault(result.CodeNotIntent, line, false, &pointer, msg)
-	e.Hint = hint
-	return e
-}
-
-// lineAt returns the number of the line, from 1 on, that contains a byte.
-func (t requestText) lineAt(offset int) int {
-	return 1 + bytes.Count(t.src[:min(max(offset, 0), len(t.src))], []byte{'\n'})
+// form is what a document has to be to be a request.
+var form = document.Form{
+	Name: "a request", Schema: specs.KindExecutionRequest, MaxBytes: MaxBytes, Invalid: result.CodeNotIntent,
+	TooLarge: "keep large contents out of the request: name them in inputs.input_files", SizeRule: contract.IV05,
 }
 
 var requestDecoder canon.Decoder[Request]

@@ -1,4 +1,4 @@
-package request
+package document
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// A request may be YAML, as far as nobody can read it in two ways. What
+// A document may be YAML, as far as nobody can read it in two ways. What
 // parseYAML accepts is one document of mappings, lists and scalars whose values
 // are those of the JSON that they are turned into; it refuses
 //
@@ -34,7 +34,7 @@ import (
 // JSON spells a number so, and else a string. One that some version of YAML reads
 // as something else (yes, Off, ~, 0x1F, 017, 1_000, +1, 1:30, .inf, nothing at
 // all) is refused with the advice to quote it, so that no limit means two things.
-// Dates and times are strings: nothing in a request is a time of its own type.
+// Dates and times are strings: nothing in a document is a time of its own type.
 
 // yamlFault says why and where a text is refused. The pointer leads to the innermost
 // value with the fault. It is empty for the whole text, and if the text's structure is
