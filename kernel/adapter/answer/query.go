@@ -43,7 +43,7 @@ func readQuery(text string) (q *query, err error) {
 func (q *query) selectFrom(root any) (found []any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			found, err = nil, failure("a filter of the query stops on this answer")
+			found, err = nil, failure("a filter of the query cannot judge this answer; match and search need a value: test for it first, as in $[?@.a && match(@.a, 'x')]")
 		}
 	}()
 	w := &queryWalk{root: root, left: maxSteps}

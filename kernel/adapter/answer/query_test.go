@@ -1,0 +1,118 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/kernel/adapter/params"
+)
+
+// TestComplianceSuite runs the compliance suite of RFC 9535: 703 cases.
+func TestComplianceSuite(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join(rehearsal.NeedFixture(t, "jsonpath"), "cts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite struct {
+		Tests []struct {
+			Name     string `json:"name"`
+			Selector string `json:"selector"`
+			Document any    `json:"document"`
+			Result   []any  `json:"result"`
+			Results  [][]any
+			Invalid  bool `json:"invalid_selector"`
+		} `json:"tests"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	if err := dec.Decode(&suite); err != nil {
+		t.Fatal(err)
+	}
+	if len(suite.Tests) != 703 {
+		t.Errorf("%d cases", len(suite.Tests))
+	}
+	for _, c := range suite.Tests {
+		q, err := readQuery(c.Selector)
+		if c.Invalid || err != nil {
+			if !c.Invalid || err == nil {
+				t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
+			}
+			continue
+		}
+		got, err := q.selectFrom(c.Document)
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		if c.Results == nil {
+			c.Results = [][]any{c.Result}
+		}
+		ok := false
+		for _, want := range c.Results {
+			ok = ok || params.Shown(append([]any{}, want...)) == params.Shown(got)
+		}
+		if !ok {
+			t.Errorf("%s: %q gives %s", c.Name, c.Selector, params.Shown(got))
+		}
+	}
+}
+
+// TestQueryOrder: members are visited in the order of their names, whatever Go's maps do.
+func TestQueryOrder(t *testing.T) {
+	steps := []Step{{Type: "extract", Spec: "$..*"}}
+	for range 20 {
+		got, err := Output(steps, []byte(`{"b":{"d":1,"c":2},"a":[3,{"f":4,"e":5}]}`))
+		if want := `[[3,{"e":5,"f":4}],{"c":2,"d":1},3,{"e":5,"f":4},5,4,2,1]` + "\n"; err != nil || string(got) != want {
+			t.Fatalf("got %s%v", got, err)
+		}
+	}
+}
+
+// TestQueryIsBounded: no query takes long on any answer. A query that would is an error.
+func TestQueryIsBounded(t *testing.T) {
+	flat := []byte("[" + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + "]")
+	deep := []byte(strings.Repeat(`[`, 60) + "[" + strings.TrimSuffix(strings.Repeat(`{"a":[1,2]},`, 50_000), ",") + "]" + strings.Repeat(`]`, 60))
+	for _, c := range []struct {
+		query string
+		raw   []byte
+	}{
+		{"$[?count($..*)>0]", flat}, {"$[?@==$[199999]]", flat}, {"$[?$..[?$..[?@==1]]]", flat}, {"$..*..*..*..*", deep},
+		{"$[" + strings.TrimSuffix(strings.Repeat("*,", 500), ",") + "]" + strings.Repeat("[*,*]", 50), flat},
+		{"$..[?@..[?@..[?@..[?@==1]]]]", deep},
+		{"$" + strings.Repeat("..*", 1000), deep}, {"$" + strings.Repeat("[0,0]", 800), deep},
+	} {
+		q, err := readQuery(c.query)
+		if err != nil {
+			t.Errorf("%.40q: %v", c.query, err)
+			continue
+		}
+		root, err := parse("json", c.raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := q.selectFrom(root); err == nil {
+			t.Errorf("%.40q: %d found", c.query, len(found))
+		}
+	}
+}
+
+// TestQueryStops: a filter that the library cannot judge is an error and no panic.
+func TestQueryStops(t *testing.T) {
+	raw := []byte(`[1,{"a":2},{"a":"x","b":"("},null]`)
+	for query, want := range map[string]string{
+		"$[?match(@.a, 'x')]":        "",
+		"$[?search(@.a, @.b)]":       "",
+		"$[?@.a && match(@.a, 'x')]": `[{"a":"x","b":"("}]`,
+		"$[?length(@.a)==1]":         `[{"a":"x","b":"("}]`,
+	} {
+		got, err := Output([]Step{{Type: "extract", Spec: query}}, raw)
+		if (err == nil) != (want != "") || err == nil && string(got) != want+"\n" {
+			t.Errorf("%s: %s%v", query, got, err)
+		}
+	}
+}
