@@ -215,7 +215,7 @@ var levels = []string{
 	"evidence/pack evidence/resultfile evidence/testimony harness/sandbox cmd/safe-run policy/devel",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
 	"evidence/pack/verify harness/document harness/patch",
-	"harness/request",
+	"harness/dispatch harness/request",
 	"harness/execute harness/gitbranch harness/intake",
 	"harness/packing",
 	"harness",

@@ -4,7 +4,9 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -156,6 +158,32 @@ func (t Text) Invalid(pointer, msg, hint string) *result.RunError {
 	e := t.fault(t.form.Invalid, line, false, &pointer, msg)
 	e.Hint = hint
 	return e
+}
+
+// Order returns the names of the members of an object, in the order of the text. Elsewhere
+// the order of members has no meaning, and is lost.
+func (t Text) Order(pointer string) []string {
+	value, _ := canon.Lookup(t.Doc.Value(), pointer)
+	members, _ := value.(map[string]any)
+	names := canon.Names(members)
+	at := map[string]int{}
+	if t.root != nil {
+		if n, _ := yamlNode(t.root, pointer); n != nil && n.Kind == yaml.MappingNode {
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				at[n.Content[i].Value] = i
+			}
+		}
+	} else {
+		pointers := make([]string, len(names))
+		for i, name := range names {
+			pointers[i] = canon.Pointer(pointer, name)
+		}
+		for i, span := range canon.Locate(t.src, pointers) {
+			at[names[i]] = span.Start
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(at[a], at[b]) })
+	return names
 }
 
 // lineAt returns the number of the line, from 1 on, that contains a byte.

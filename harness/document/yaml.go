@@ -342,7 +342,16 @@ func plainScalar(text string) (v any, why string) {
 // one. If a pointer leads nowhere, yamlLine returns the line of the deepest value on the
 // way.
 func yamlLine(root *yaml.Node, pointer string) int {
-	n, line := root, root.Line
+	_, line := yamlNode(root, pointer)
+	return line
+}
+
+// yamlNode returns the node at a pointer, nil if it leads nowhere, and its yamlLine.
+func yamlNode(root *yaml.Node, pointer string) (n *yaml.Node, line int) {
+	n, line = root, root.Line
+	if pointer == "" {
+		return n, line
+	}
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 		var next *yaml.Node
@@ -362,9 +371,9 @@ func yamlLine(root *yaml.Node, pointer string) int {
 			}
 		}
 		if next == nil {
-			break
+			return nil, line
 		}
 		n = next
 	}
-	return line
+	return n, line
 }

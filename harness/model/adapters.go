@@ -68,15 +68,16 @@ func ParseAdapters(src []byte, set *specs.Set) ([]Adapter, error) {
 		if strings.HasPrefix(a.KeyEnv, "FIADOR_") {
 			return nil, &AdaptersError{at + "/key_env", a.KeyEnv + " is a variable of this program", "keep the key of the model in a variable of its own"}
 		}
-		if msg, hint := baseFault(a.BaseURL); msg != "" {
+		if msg, hint := BaseFault(a.BaseURL); msg != "" {
 			return nil, &AdaptersError{at + "/base_url", msg, hint}
 		}
 	}
 	return file.Adapters, nil
 }
 
-// baseFault says why a base URL cannot be used, and gives advice.
-func baseFault(base string) (msg, hint string) {
+// BaseFault says why a base URL cannot be used, and gives advice. It returns "" for a URL
+// that can.
+func BaseFault(base string) (msg, hint string) {
 	const form = "name scheme, host and path alone, as in https://host/v1"
 	u, err := url.Parse(base)
 	switch {
