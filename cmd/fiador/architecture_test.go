@@ -223,7 +223,7 @@ var levels = []string{
 	"cmd/fiador/cli",
 	"cmd/fiador/cli/decisions cmd/fiador/cli/folders cmd/fiador/cli/ledgers cmd/fiador/cli/policies",
 	"cmd/fiador/cli/packs",
-	"cmd/fiador/applycmd cmd/fiador/guidecmd cmd/fiador/ledgercmd cmd/fiador/packcmd cmd/fiador/policycmd cmd/fiador/provecmd cmd/fiador/runcmd cmd/fiador/transcriptcmd",
+	"cmd/fiador/applycmd cmd/fiador/guidecmd cmd/fiador/ledgercmd cmd/fiador/packcmd cmd/fiador/policycmd cmd/fiador/provecmd cmd/fiador/runcmd cmd/fiador/toolcmd cmd/fiador/transcriptcmd",
 	"cmd/fiador",
 }
 

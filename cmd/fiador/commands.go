@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/policycmd"
 	"github.com/fiador/fiador/cmd/fiador/provecmd"
 	"github.com/fiador/fiador/cmd/fiador/runcmd"
+	"github.com/fiador/fiador/cmd/fiador/toolcmd"
 	"github.com/fiador/fiador/cmd/fiador/transcriptcmd"
 )
 
@@ -42,6 +43,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"apply", applycmd.Apply},
 		{"transcript", transcriptcmd.Transcript},
 		{"policy", policycmd.Policy},
+		{"tool", toolcmd.Tool},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},

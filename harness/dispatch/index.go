@@ -34,20 +34,30 @@ type file struct {
 // RUN_E001 for a document that is too large, RUN_E002 for one that is not strict, RUN_E004
 // for everything else.
 func MakeIndex(set *specs.Set, dir string) ([]byte, error) {
+	d, index, err := readFolder(set, dir)
+	if err != nil {
+		return nil, err
+	}
+	return index, d.root.Close()
+}
+
+// readFolder reads every document of a folder, which it leaves open.
+func readFolder(set *specs.Set, dir string) (*documents, []byte, error) {
 	f, err := openFolder(set, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer f.root.Close()
-	d := documents{folder: f, files: map[string]file{}, tools: map[string]*adapter.Tool{}, adapters: map[string]map[string]*adapter.Adapter{}, servers: map[string]*adapter.Server{}}
+	d := &documents{folder: f, files: map[string]file{}, tools: map[string]*adapter.Tool{}, adapters: map[string]map[string]*adapter.Adapter{}, servers: map[string]*adapter.Server{}}
 	if err := d.readAll(); err != nil {
-		return nil, err
+		_ = f.root.Close()
+		return nil, nil, err
 	}
-	b, _, err := canon.Artifact(d.makeIndex())
+	index, _, err := canon.Artifact(d.makeIndex())
 	if err != nil {
-		return nil, runerr.Internal("the index has no canonical form", err)
+		_ = f.root.Close()
+		return nil, nil, runerr.Internal("the index has no canonical form", err)
 	}
-	return b, nil
+	return d, index, nil
 }
 
 // readAll reads the servers, then the tools with their adapters. Files of the folder itself

@@ -1,0 +1,134 @@
+// Package toolcmd has the commands of a folder of tools: they write its index, list and show
+// what it has, and check it.
+package toolcmd
+
+import (
+	"bytes"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/dispatch"
+)
+
+// Tool returns the group of commands of a folder of tools.
+func Tool(a *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "tool",
+		Short: "index, show and check the tools that calls may name",
+		Long: `The commands of a folder of tools. DIR has a folder for each tool, with the tool's
+document tool.yaml and one document for each of its adapters, and a folder servers
+with the documents of MCP servers. Each may be JSON as well. Its index tools.json
+has the digest of every document.
+
+Exit codes:
+  0  written, printed, or nothing is wrong
+  1  the index is stale, or an example fails
+  2  a document or the index cannot be used`,
+		Example: `  fiador tool index tools
+  fiador tool check tools
+  fiador tool show TL-003/ADP-001 --tools tools --level L2`,
+	}, indexCommand(a), listCommand(a), showCommand(a), checkCommand(a))
+}
+
+// indexCommand writes the index. With --check it writes nothing.
+func indexCommand(a *cli.App) *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use:   "index DIR",
+		Short: "write the index of a folder of tools",
+		Long: `Index reads and checks every document of the folder and writes tools.json, the
+index. It prints the name of the index if that has changed. Nothing is written if a
+document cannot be used.
+
+Exit codes:
+  0  the index is current
+  1  with --check: the index is stale
+  2  a document cannot be used, or the index could not be written`,
+		Example: `  fiador tool index tools
+  fiador tool index tools --check`,
+		Args: cli.ExactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			index, err := dispatch.MakeIndex(a.Specs, args[0])
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(args[0], dispatch.IndexFile)
+			if current(cmd, a, name, index) {
+				return nil
+			}
+			if check {
+				a.Status = cli.ExitRejected
+			} else {
+				dir, err := filepath.EvalSymlinks(args[0])
+				if err == nil {
+					dir, err = filepath.Abs(dir)
+				}
+				if err != nil {
+					return cli.NotWritten(name, err)
+				}
+				if err := cli.WriteFile(name, index, []string{dir}); err != nil {
+					return err
+				}
+			}
+			return a.Print([]byte(screen.Plain(screen.Folder(name)) + "\n"))
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and fail if the index is stale")
+	return cmd
+}
+
+// current says whether a file has exactly these bytes.
+func current(cmd *cobra.Command, a *cli.App, name string, want []byte) bool {
+	was, err := a.Read(cmd.Context(), name, len(want))
+	return err == nil && bytes.Equal(was.Bytes, want)
+}
+
+// checkCommand checks all that needs no process.
+func checkCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check DIR",
+		Short: "check the documents and the examples of a folder of tools",
+		Long: `Check reads every document of the folder: its form, templates, transforms,
+fallbacks, and that every tool of an MCP server that an adapter names is pinned. It
+tries every example (TOOL/ADAPTER/examples/NAME.json): its parameters must bind, and
+the last of its answers must become the one that it expects. It prints what is
+wrong, and at the end how many examples are as expected. It starts no process.
+
+Exit codes:
+  0  nothing is wrong
+  1  an example fails, or the index is stale
+  2  a document or an example cannot be used`,
+		Example: `  fiador tool check tools`,
+		Args:    cli.ExactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tried, index, err := dispatch.TryExamples(a.Specs, args[0])
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(args[0], dispatch.IndexFile)
+			stale := !current(cmd, a, name, index)
+			failed := 0
+			for _, t := range tried {
+				if t.Why != "" {
+					failed++
+				}
+			}
+			a.RejectIf(failed > 0 || stale)
+			return cli.PrintText(a, func(t cli.Terminal) {
+				for _, one := range tried {
+					if one.Why != "" {
+						t.Line(screen.Plain(one.File+":"), screen.Plain(one.Why))
+					}
+				}
+				if stale {
+					t.Line(screen.Plain(screen.Folder(name)+":"), "the index is stale")
+				}
+				t.Line(strconv.Itoa(len(tried)-failed) + " of " + screen.Count(len(tried), "example") + " as expected")
+			})
+		},
+	}
+}
