@@ -145,6 +145,7 @@ func TestValid(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	const rr, in, pr, pi, re, bu, ev, lr = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle, KindEvidence, KindLedgerRecord
 	const ma, mi = KindModelAdapters, KindModelIO
+	const ad, to, se, ti = KindAdapter, KindTool, KindServer, KindToolIndex
 	cases := []struct {
 		kind        Kind
 		pointer, to string // an empty to removes the member
@@ -195,6 +196,29 @@ func TestInvalid(t *testing.T) {
 		{in, "/actions/2/argv", `[]`, []string{"/actions/2/argv additionalProperties"}},
 		{in, "/inputs/0", `{}`, []string{"/inputs/0 type"}},
 		{in, "/outputs/0", `null`, []string{"/outputs/0 type"}},
+
+		{ad, "/interface/cli/executable", ``, []string{"/interface/cli required"}},
+		{ad, "/interface/cli/arg_mapping/a b", `"x"`, []string{"/interface/cli/arg_mapping/a b propertyNames"}},
+		{ad, "/interface/cli/shell", `true`, []string{"/interface/cli/shell additionalProperties"}},
+		{ad, "/interface/mcp/transport", `"pipe"`, []string{"/interface/mcp/transport enum"}},
+		{ad, "/errors/retry/max_attempts", `0`, []string{"/errors/retry/max_attempts minimum"}},
+		{ad, "/errors/retry/max_attempts", `11`, []string{"/errors/retry/max_attempts maximum"}},
+		{ad, "/errors/retry/backoff_ms", `30001`, []string{"/errors/retry/backoff_ms maximum"}},
+		{ad, "/errors/fallback", `[]`, []string{"/errors/fallback type"}},
+		{ad, "/interface/cli/executable_sha256", `"sha256:00"`, []string{"/interface/cli/executable_sha256 minLength"}},
+		{ad, "/sandbox_override/network/allow/0", `"A.example"`, []string{"/sandbox_override/network/allow/0 pattern"}},
+		{ad, "/sandbox_override/network/allow/0", `"private:localhost"`, []string{"/sandbox_override/network/allow/0 pattern"}},
+		{ad, "/transforms/input/0/spec", `3`, []string{"/transforms/input/0/spec type"}},
+		{ad, "/transforms/input/0/type", `"drop"`, []string{"/transforms/input/0/type enum"}},
+		{ad, "/tool_id", `"../T"`, []string{"/tool_id pattern"}},
+		{ad, "/metadata/created", `"yesterday, at noon"`, []string{"/metadata/created pattern"}},
+		{to, "/adapters", `[]`, []string{"/adapters minItems"}},
+		{to, "/status", `"Active"`, []string{"/status pattern"}},
+		{to, "/params", `[]`, []string{"/params type"}},
+		{se, "/tools/x", `"sha256:x"`, []string{"/tools/x minLength"}},
+		{se, "/url", `"ftp://a.example"`, []string{"/url pattern"}},
+		{ti, "/tools/0/adapters/0/type", `"rpc"`, []string{"/tools/0/adapters/0/type enum"}},
+		{ti, "/tools/0/file", `"/etc/passwd"`, []string{"/tools/0/file pattern"}},
 
 		{rr, "/run_schema_version", `"1.0.1"`, []string{"/run_schema_version const"}},
 		{rr, "/run_schema_version", ``, []string{" required"}},
@@ -510,7 +534,7 @@ func TestMessages(t *testing.T) {
 // Go.
 func TestWording(t *testing.T) {
 	s, docs := newSet(t), documents()
-	foreign := regexp.MustCompile(`json:|map\[|interface|[Mm]ust validate|<nil>|%!|strconv|\*big|regexp|\.$|^[A-Z]`)
+	foreign := regexp.MustCompile(`json:|map\[|interface [{c]|[Mm]ust validate|<nil>|%!|strconv|\*big|regexp|\.$|^[A-Z]`)
 	for k, doc := range docs {
 		for _, to := range []string{`null`, `true`, `3`, `"\u0000"`, `""`, `[]`, `[[]]`, `{}`, `{"x y":1}`} {
 			for _, pointer := range pointers(value(t, doc)) {
