@@ -364,6 +364,143 @@ var (
 		{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24, form: &form12}},
 	}}
 
+	shape6 = shape{types: []string{"object"}, closed: true, members: []member{
+		{"client_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form20}},
+		{"header", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form24}},
+		{"scope", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form20}},
+		{"secret_env", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
+		{"secret_file", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
+		{"token_url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form25}},
+	}}
+
+	shape7 = shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 256}}
+
+	shape8 = shape{types: []string{"string", "object"}, minLength: -1, maxLength: 4096}
+
+	adapterShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"deterministic", false, &shape{types: []string{"boolean"}}},
+		{"errors", false, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"fallback", false, &shape{types: []string{"object", "null"}, closed: true, members: []member{
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"condition", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
+			}}},
+			{"retry", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"backoff_ms", false, &shape{types: []string{"integer"}, low: 0, high: 30000}},
+				{"max_attempts", false, &shape{types: []string{"integer"}, low: 1, high: 10}},
+				{"retryable_codes", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"integer"}, low: -2147483648, high: 599}}},
+			}}},
+		}}},
+		{"interface", true, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"api", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"auth", false, &shape6},
+				{"auth_method", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"none", "api_key", "oauth", "bearer"}}},
+				{"base_url", true, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
+				{"endpoint_mapping", true, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 5, maxLength: 2048}}},
+				{"headers", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form24}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096, form: &form9}}},
+			}}},
+			{"cli", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"arg_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
+				{"arg_order", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128}}},
+				{"base_args", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
+				{"env_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}}},
+				{"executable", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
+				{"executable_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+				{"secrets", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"object"}, closed: true, members: []member{
+					{"env", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
+				}}}},
+				{"stdin", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form27}},
+			}}},
+			{"mcp", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"server", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"tool_mapping", true, &shape7},
+				{"transport", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 9, enum: []any{"stdio", "http", "websocket"}}},
+			}}},
+			{"sdk", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"function_mapping", true, &shape7},
+				{"import_path", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}},
+				{"language", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"python", "node", "go", "rust"}}},
+				{"package", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			}}},
+		}}},
+		{"metadata", false, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"author", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			{"created", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form28}},
+			{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
+			{"updated", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form28}},
+		}}},
+		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+		{"sandbox_override", false, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"memory_mb", false, &shape{types: []string{"integer"}, low: 64, high: 4096}},
+			{"network", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"allow", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 280, form: &form29}}},
+				{"enabled", false, &shape{types: []string{"boolean"}}},
+			}}},
+			{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
+		}}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"transforms", false, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"input", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"object"}, closed: true, members: []member{
+				{"spec", true, &shape8},
+				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"rename", "map", "default", "validate"}}},
+			}}}},
+			{"output", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"object"}, closed: true, members: []member{
+				{"spec", true, &shape8},
+				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"parse", "extract", "format"}}},
+			}}}},
+		}}},
+		{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3, enum: []any{"cli", "api", "sdk", "mcp"}}},
+		{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
+	}}
+
+	serverShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"auth", false, &shape6},
+		{"command", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
+		{"env", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
+		{"tools", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256, form: &form30}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}}},
+		{"url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
+	}}
+
+	toolShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}}},
+		{"description", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}},
+		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+		{"params", false, &shape3},
+		{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form31}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
+	}}
+
+	toolIndexShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"index_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
+		{"servers", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
+			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
+		}}}},
+		{"tools", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
+			{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"object"}, closed: true, members: []member{
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
+				{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+				{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
+				{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
+				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3, enum: []any{"cli", "api", "sdk", "mcp"}}},
+				{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
+			}}}},
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
+			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
+			{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form31}},
+			{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+			{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
+		}}}},
+	}}
+
 	form1  = form{pattern: "^bundle_[0-9a-f]{16}$"}
 	form2  = form{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"}
 	form3  = form{pattern: "^[0-9a-f]{64}$"}
@@ -386,4 +523,14 @@ var (
 	form20 = form{pattern: "^[ -~]+$"}
 	form21 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
 	form22 = form{pattern: "^sbx_[0-9a-f]{16}$"}
+	form23 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+	form24 = form{pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}
+	form25 = form{pattern: "^https://[!-~]+$"}
+	form26 = form{pattern: "^https?://[!-~]+$"}
+	form27 = form{pattern: "^[A-Za-z0-9_.-]+$"}
+	form28 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2}))?$"}
+	form29 = form{pattern: "^(private:[a-z0-9.-]+:[0-9]{1,5}|(\\*\\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"}
+	form30 = form{pattern: "^.+$"}
+	form31 = form{pattern: "^[a-z][a-z0-9_-]*$"}
+	form32 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
 )

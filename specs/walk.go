@@ -16,12 +16,13 @@ type Fault struct {
 	Msg     string
 }
 
-// Walk checks a decoded value by the schema of a file of a pack. It decides as gojsonschema
+// Walk checks a decoded value by a schema. It decides as gojsonschema
 // does (TestShapeAgreesWithSchema of evidence/pack/verify), and is much faster. It names the
 // first most faults, and counts the others. If most is 0, it stops at the first fault.
 //
-// The kinds are bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
-// pack-runner, profile and run-result. For any other kind every value is a fault.
+// The kinds are adapter, bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
+// pack-runner, profile, run-result, server, tool and tool-index. For any other kind every
+// value is a fault.
 func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 	w := walk{most: most}
 	root := walked(kind)
@@ -36,6 +37,8 @@ func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 // walked returns the shape of a kind, which is precomputed in shapes.go.
 func walked(kind Kind) *shape {
 	switch kind {
+	case KindAdapter:
+		return &adapterShape
 	case KindBundle:
 		return &bundleShape
 	case KindIntent:
@@ -54,6 +57,12 @@ func walked(kind Kind) *shape {
 		return &profileShape
 	case KindRunResult:
 		return &runResultShape
+	case KindServer:
+		return &serverShape
+	case KindTool:
+		return &toolShape
+	case KindToolIndex:
+		return &toolIndexShape
 	}
 	return nil
 }
