@@ -81,7 +81,7 @@ func (f folder) beside(toolID, adapterID, kind string) ([]string, error) {
 	}
 	entries, err := fs.ReadDir(f.root.FS(), dir)
 	if err != nil {
-		return nil, f.fault(dir, runerr.Reason(err), "")
+		return nil, f.fault(dir, runerr.Reason(err), "make it readable")
 	}
 	if len(entries) > maxExamples {
 		return nil, f.fault(dir, "more than "+strconv.Itoa(maxExamples)+" files", "keep those that say most")

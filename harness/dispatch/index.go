@@ -65,7 +65,7 @@ func readFolder(set *specs.Set, dir string) (*documents, []byte, error) {
 func (d *documents) readAll() error {
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
-		return d.fault(".", runerr.Reason(err), "")
+		return d.fault(".", runerr.Reason(err), "make it readable")
 	}
 	var ids []string
 	for _, e := range entries {
@@ -98,7 +98,7 @@ func (d *documents) readAll() error {
 func (d *documents) stems(dir string) ([]string, error) {
 	entries, err := fs.ReadDir(d.root.FS(), dir)
 	if err != nil {
-		return nil, d.fault(dir, runerr.Reason(err), "")
+		return nil, d.fault(dir, runerr.Reason(err), "make it readable")
 	}
 	var stems []string
 	for _, e := range entries {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -126,7 +127,7 @@ func at(text document.Text, err error) error {
 	if !ok {
 		return runerr.Internal("a document of a tool could not be read", err)
 	}
-	return text.Invalid(f.Pointer, f.Msg, f.Hint)
+	return text.Invalid(f.Pointer, f.Msg, cmp.Or(f.Hint, "specs/tools.md says what may stand there"))
 }
 
 func (f folder) tool(name string) (*adapter.Tool, int, error) {

@@ -17,7 +17,7 @@ const (
 	CodeUnreadable Code = "RUN_E001" // a file could not be read, or the arguments of a call are invalid
 	CodeNotJSON    Code = "RUN_E002" // not strict JSON
 	CodeNotIntent  Code = "RUN_E003" // not a valid intent
-	CodeProfile    Code = "RUN_E004" // the profile is invalid, or profile, mode and flags contradict each other
+	CodeProfile    Code = "RUN_E004" // the profile or the tools are invalid, or profile, mode and flags contradict each other
 	CodeSandbox    Code = "RUN_E005" // the sandbox could not be set up as the policy demands
 	CodeEvidence   Code = "RUN_E006" // evidence could not be collected or contradicts itself
 	CodeInternal   Code = "RUN_E007" // an internal error, also of the policy engine
