@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/kernel/adapter"
+	"github.com/fiador/fiador/kernel/adapter/level"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -133,8 +134,8 @@ func TestLevels(t *testing.T) {
 	for _, v := range bindingVectors(t) {
 		tool, a := v.parts(t)
 		var before map[string]any
-		for l := adapter.L0; l <= adapter.L3; l++ {
-			view := decoded(t, a.View(l)).(map[string]any)
+		for l := level.L0; l <= level.L3; l++ {
+			view := decoded(t, level.OfAdapter(a, l)).(map[string]any)
 			for name, value := range before {
 				if text(t, view[name]) != text(t, value) {
 					t.Errorf("%s: level %d changes %s", v.Name, l, name)
@@ -147,7 +148,7 @@ func TestLevels(t *testing.T) {
 				t.Errorf("%s: no level has %s", v.Name, name)
 			}
 		}
-		shown := decoded(t, tool.View(adapter.L3)).(map[string]any)
+		shown := decoded(t, level.OfTool(tool, level.L3)).(map[string]any)
 		for name, value := range tool.Doc.(map[string]any) {
 			if text(t, shown[name]) != text(t, value) {
 				t.Errorf("%s: no level of the tool has %s", v.Name, name)

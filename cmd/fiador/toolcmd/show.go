@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/dispatch"
-	"github.com/fiador/fiador/kernel/adapter"
+	"github.com/fiador/fiador/kernel/adapter/level"
 )
 
 // toolsFlag adds the flag that names the folder of tools.
@@ -65,7 +65,7 @@ var levels = []string{"L0", "L1", "L2", "L3"}
 
 // showCommand prints a document at a level.
 func showCommand(a *cli.App) *cobra.Command {
-	dir, level := "", ""
+	dir, name := "", ""
 	cmd := &cobra.Command{
 		Use:   "show TOOL[/ADAPTER]",
 		Short: "print a tool or an adapter at a level of detail",
@@ -81,7 +81,7 @@ Exit codes:
   fiador tool show TL-003/ADP-001 --tools tools --level L3`,
 		Args: cli.ExactArgs("TOOL[/ADAPTER]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("level", level, levels); err != nil {
+			if err := cli.Choice("level", name, levels); err != nil {
 				return err
 			}
 			r, err := open(a, cmd, dir)
@@ -89,7 +89,7 @@ Exit codes:
 				return err
 			}
 			defer r.Close()
-			l := adapter.Level(slices.Index(levels, level))
+			l := level.Level(slices.Index(levels, name))
 			toolID, adapterID, one := strings.Cut(args[0], "/")
 			if one {
 				return showAdapter(a, r, toolID, adapterID, l)
@@ -101,16 +101,16 @@ Exit codes:
 			if t == nil {
 				return unknown("tool", toolID)
 			}
-			return cli.PrintJSON(a, t.View(l))
+			return cli.PrintJSON(a, level.OfTool(t, l))
 		},
 	}
 	toolsFlag(cmd, &dir)
-	cmd.Flags().StringVar(&level, "level", "L1", "L0, L1, L2 or L3")
+	cmd.Flags().StringVar(&name, "level", "L1", "L0, L1, L2 or L3")
 	cli.Complete(cmd, "level", levels...)
 	return cmd
 }
 
-func showAdapter(a *cli.App, r *dispatch.Registry, toolID, adapterID string, l adapter.Level) error {
+func showAdapter(a *cli.App, r *dispatch.Registry, toolID, adapterID string, l level.Level) error {
 	one, err := r.Adapter(toolID, adapterID)
 	if err != nil {
 		return err
@@ -118,8 +118,8 @@ func showAdapter(a *cli.App, r *dispatch.Registry, toolID, adapterID string, l a
 	if one == nil {
 		return unknown("adapter", toolID+"/"+adapterID)
 	}
-	view := one.View(l)
-	if l == adapter.L3 {
+	view := level.OfAdapter(one, l)
+	if l == level.L3 {
 		if view.Examples, view.Fixtures, err = r.Beside(toolID, adapterID); err != nil {
 			return err
 		}
