@@ -2,6 +2,7 @@ package adapter_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +57,21 @@ func TestLargeCalls(t *testing.T) {
 			if bound, found := adapter.Bind(tool, a, map[string]any{"operation": v.Expect.Request["operation"], "q": value}); bound != nil {
 				t.Errorf("%s: %v", v.Name, found)
 			}
+			if bound, found := adapter.Bind(tool, a, map[string]any{"operation": v.Expect.Request["operation"], value.(string)[:500_000]: many}); bound != nil && v.Name == "api: a query" {
+				t.Errorf("%s: %v", v.Name, found)
+			}
+		case "api: a segment is encoded":
+			if bound, found := adapter.Bind(tool, a, map[string]any{"operation": "get", "id": value}); bound != nil || len(found) != 1 {
+				t.Errorf("%s: %v", v.Name, found)
+			}
+		case "schema: not additionalProperties by a schema":
+			all := map[string]any{}
+			for i := range 50_000 {
+				all[strconv.Itoa(i)] = "x"
+			}
+			if _, found := adapter.Bind(tool, a, map[string]any{"a": all}); len(found) != 100 || found[0].Pointer != "/a/0" {
+				t.Errorf("%s: %d findings", v.Name, len(found))
+			}
 		case "cli: an unmapped parameter":
 			all := map[string]any{}
 			for i := range 5000 {
@@ -65,6 +81,27 @@ func TestLargeCalls(t *testing.T) {
 				t.Errorf("%s: %d findings", v.Name, len(found))
 			}
 		}
+	}
+}
+
+// TestURL: the address of a request.
+func TestURL(t *testing.T) {
+	want := map[string]string{
+		"api: the root": "https://a.example/v1/", "api: a path": "https://a.example/v1/r/7", "api: a query": "https://a.example/v1/r?n=2&q=a%20b%26c", "mcp: a tool": "",
+	}
+	for _, v := range bindingVectors(t) {
+		address, known := want[v.Name]
+		if !known {
+			continue
+		}
+		tool, a := v.parts(t)
+		if bound, found := adapter.Bind(tool, a, decoded(t, v.Params).(map[string]any)); bound == nil || bound.URL() != address {
+			t.Errorf("%s: %v %v", v.Name, bound, found)
+		}
+		delete(want, v.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no vectors %v", want)
 	}
 }
 

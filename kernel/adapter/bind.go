@@ -42,8 +42,21 @@ type Bound struct {
 // IsProcess says whether the call starts a process.
 func (b *Bound) IsProcess() bool { return len(b.Argv) > 0 }
 
-// request is the document that Bound.Request holds. The input of a library's function has the hash of
-// the request in it, so the request has the function in place of the input.
+// URL returns the address of a request of type api: base_url without a slash at its end, the
+// path and the query.
+func (b *Bound) URL() string {
+	if b.Adapter.Type != API {
+		return ""
+	}
+	url := strings.TrimSuffix(b.Adapter.Interface.API.BaseURL, "/") + b.Path
+	if b.Query != "" {
+		url += "?" + b.Query
+	}
+	return url
+}
+
+// request is the document that Bound.Request holds. The input of a library's function has
+// the hash of the request, so the request has the function in place of the input.
 type request struct {
 	ToolID    string            `json:"tool_id"`
 	AdapterID string            `json:"adapter_id"`
@@ -305,7 +318,10 @@ func (b *binding) api(in *APIInterface, out *Bound, req *request) {
 				b.refuse(b.at(s.param), s.param, "not a segment of a path: it is absent, empty, . or ..")
 				continue
 			}
-			value = escape(text)
+			if value = escape(text); len(out.Path)+len(value) > maxBytes {
+				b.refuse(b.at(s.param), s.param, "the path has more than "+strconv.Itoa(maxBytes)+" bytes")
+				return
+			}
 		}
 		out.Path += "/" + value
 	}
@@ -326,20 +342,24 @@ func (b *binding) api(in *APIInterface, out *Bound, req *request) {
 
 // query makes a query of the parameters that nothing has used, in the order of their names.
 func (b *binding) query(out *Bound) {
-	var parts []string
+	var q strings.Builder
 	for _, name := range canon.Names(b.params) {
 		if b.used[name] {
 			continue
 		}
 		texts, _ := b.texts(name)
 		for _, text := range texts {
-			parts = append(parts, escape(name)+"="+escape(text))
+			if q.Len()+len(name)+len(text) > maxBytes {
+				b.refuse("", name, "the parameters make a query of more than "+strconv.Itoa(maxBytes)+" bytes")
+				return
+			}
+			if q.Len() > 0 {
+				q.WriteByte('&')
+			}
+			q.WriteString(escape(name) + "=" + escape(text))
 		}
 	}
-	out.Query = strings.Join(parts, "&")
-	if len(out.Query) > maxBytes {
-		b.refuse("", "", "the parameters make a query of more than "+strconv.Itoa(maxBytes)+" bytes")
-	}
+	out.Query = q.String()
 }
 
 // others returns the parameters that nothing has used.

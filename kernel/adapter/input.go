@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fiador/fiador/kernel/adapter/answer"
 	"github.com/fiador/fiador/kernel/adapter/params"
@@ -132,7 +133,11 @@ func (b *binding) transform(t *Tool, list []input) {
 			}
 		}
 		if check != nil {
-			check.Check("", b.params, func(at, value, why string) { b.refuse(b.back(at), value, why) })
+			check.Check("", b.params, func(at, value, why string) {
+				if len(b.list) < maxFindings {
+					b.refuse(b.back(at), value, why)
+				}
+			})
 		} else if in.byTool {
 			b.refuse("", "", "the tool has no schema of its parameters")
 		}
@@ -160,16 +165,15 @@ func (b *binding) rename(names map[string]string) {
 
 // back returns the pointer as given of a place in the transformed parameters.
 func (b *binding) back(at string) string {
-	for _, name := range canon.Names(b.given) {
-		own := canon.Pointer("", name)
-		if at == own || len(at) > len(own) && at[:len(own)+1] == own+"/" {
-			if b.given[name] == "" {
-				return ""
-			}
-			return b.given[name] + at[len(own):]
-		}
+	token, rest, deeper := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+	given, renamed := b.given[strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")]
+	switch {
+	case at == "" || !renamed:
+		return at
+	case given == "" || !deeper:
+		return given
 	}
-	return at
+	return given + "/" + rest
 }
 
 // rest refuses the parameters that nothing uses.

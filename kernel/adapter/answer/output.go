@@ -4,6 +4,7 @@ package answer
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -121,6 +122,9 @@ func Output(steps []Step, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, &OutputError{-1, err.Error()}
 	}
+	if len(text) > MaxAnswerBytes {
+		return nil, &OutputError{-1, "the result has more than 1048576 bytes"}
+	}
 	return text, nil
 }
 
@@ -171,8 +175,33 @@ func extract(spec, value any) (any, error) {
 		return nil, failure("the query matches nothing")
 	case q.singular:
 		return found[0], nil
+	case weight(found, MaxAnswerBytes) > MaxAnswerBytes:
+		return nil, failure("what the query matches has more than 1048576 bytes")
 	}
 	return found, nil
+}
+
+// weight returns about how many bytes a value has, or more than most. A query can give one
+// value many times.
+func weight(v any, most int) int {
+	n := 1
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case json.Number:
+		n += len(v)
+	case []any:
+		for i := 0; i < len(v) && n <= most; i++ {
+			n += weight(v[i], most-n)
+		}
+	case map[string]any:
+		for name, one := range v {
+			if n += len(name) + weight(one, most-n); n > most {
+				break
+			}
+		}
+	}
+	return n
 }
 
 // format makes a text of a value: its canonical JSON, or one line for each element of a

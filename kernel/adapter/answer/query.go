@@ -19,7 +19,7 @@ type query struct {
 }
 
 // maxSteps limits the work of one query. A step is about one value that is looked at.
-const maxSteps = 10_000_000
+const maxSteps = 5_000_000
 
 const maxQueryBytes = 4096
 

@@ -101,6 +101,20 @@ func TestQueryIsBounded(t *testing.T) {
 	}
 }
 
+// TestResultIsBounded: a query that gives one value many times gives no large answer.
+func TestResultIsBounded(t *testing.T) {
+	raw := []byte(`["` + strings.Repeat("x", 900_000) + `"]`)
+	for _, query := range []string{"$[0,0,0]", "$[*][*]", "$[0,0][0]", "$..*"} {
+		_, err := Output([]Step{{Type: "extract", Spec: query}}, raw)
+		if (err == nil) != (query == "$..*") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	if _, err := Output(nil, bytes.Repeat([]byte{1}, MaxAnswerBytes/2)); err == nil {
+		t.Error("a result of three times the limit is an answer")
+	}
+}
+
 // TestQueryStops: a filter that the library cannot judge is an error and no panic.
 func TestQueryStops(t *testing.T) {
 	raw := []byte(`[1,{"a":2},{"a":"x","b":"("},null]`)

@@ -239,7 +239,7 @@ func (s *Schema) Check(at string, v any, refuse func(at, value, why string)) {
 			refuse(at, strconv.Itoa(len(v)), "not a number of elements that the schema allows")
 		}
 		for i := 0; s.items != nil && i < len(v); i++ {
-			s.items.Check(at+"/"+strconv.Itoa(i), v[i], refuse)
+			s.items.Check(below(at, strconv.Itoa(i)), v[i], refuse)
 		}
 	case map[string]any:
 		s.checkObject(at, v, refuse)
@@ -267,7 +267,7 @@ func (s *Schema) checkObject(at string, v map[string]any, refuse func(at, value,
 		}
 	}
 	for _, name := range canon.Names(v) {
-		place := canon.Pointer(at, name)
+		place := below(at, name)
 		switch inner := s.properties[name]; {
 		case inner != nil:
 			inner.Check(place, v[name], refuse)
@@ -277,6 +277,15 @@ func (s *Schema) checkObject(at string, v map[string]any, refuse func(at, value,
 			s.other.Check(place, v[name], refuse)
 		}
 	}
+}
+
+// below returns the pointer of a member or an element. A long pointer stays as it is, so that
+// long names do not multiply.
+func below(at, token string) string {
+	if len(at) > 1024 {
+		return at
+	}
+	return canon.Pointer(at, canon.Cut(token))
 }
 
 func outside(n int, low, high *int) bool { return low != nil && n < *low || high != nil && n > *high }
