@@ -67,7 +67,8 @@ type request struct {
 	Secrets   map[string]Secret `json:"secrets,omitempty"`
 	Operation string            `json:"operation,omitempty"`
 	BaseURL   string            `json:"base_url,omitempty"`
-	Auth      *authNames        `json:"auth,omitempty"`
+	AuthMode  string            `json:"auth_method,omitempty"`
+	Auth      *Auth             `json:"auth,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
 	Method    string            `json:"method,omitempty"`
 	Path      string            `json:"path,omitempty"`
@@ -78,27 +79,6 @@ type request struct {
 	URL       string            `json:"url,omitempty"`
 	MCPTool   string            `json:"mcp_tool,omitempty"`
 	Arguments map[string]any    `json:"arguments,omitzero"`
-}
-
-// authNames says how a request proves who asks, without the secret.
-type authNames struct {
-	Method     string `json:"method,omitempty"`
-	SecretEnv  string `json:"secret_env,omitempty"`
-	SecretFile string `json:"secret_file,omitempty"`
-	Header     string `json:"header,omitempty"`
-	TokenURL   string `json:"token_url,omitempty"`
-	ClientID   string `json:"client_id,omitempty"`
-	Scope      string `json:"scope,omitempty"`
-}
-
-func namesOf(method string, a *Auth) *authNames {
-	if a == nil {
-		a = &Auth{}
-	}
-	if n := (authNames{method, a.SecretEnv, a.SecretFile, a.Header, a.TokenURL, a.ClientID, a.Scope}); n != (authNames{}) {
-		return &n
-	}
-	return nil
 }
 
 // function is a call of a function, as a shim reads it from standard input.
@@ -181,8 +161,7 @@ func (b *Bound) seal(req *request) (err error) {
 	req.Operation, req.Method, req.Path, req.Query = b.Operation, b.Method, b.Path, b.Query
 	req.MCPTool, req.Arguments = b.MCPTool, b.Arguments
 	if b.Body != nil {
-		req.Body = new(string)
-		*req.Body = string(b.Body)
+		req.Body = new(string(b.Body))
 	}
 	if req.Function == nil {
 		req.Stdin = b.Stdin
@@ -193,8 +172,7 @@ func (b *Bound) seal(req *request) (err error) {
 	call := *req.Function
 	call.Reply = b.RequestHash
 	text, err := functionPlan.Canonical(&call)
-	b.Stdin = new(string)
-	*b.Stdin = string(text) + "\n"
+	b.Stdin = new(string(text) + "\n")
 	return err
 }
 
@@ -299,7 +277,7 @@ func (w *words) repeat(name, at string, t template, value string) bool {
 
 // api binds a request of a web service.
 func (b *binding) api(in *APIInterface, out *Bound, req *request) {
-	req.BaseURL, req.Headers, req.Auth = in.BaseURL, in.Headers, namesOf(in.AuthMethod, in.Auth)
+	req.BaseURL, req.Headers, req.AuthMode, req.Auth = in.BaseURL, in.Headers, in.AuthMethod, in.Auth
 	operation, ok := b.operation(in.EndpointMapping)
 	if !ok {
 		return
@@ -400,5 +378,5 @@ func (b *binding) mcp(a *Adapter, out *Bound, req *request) {
 	}
 	out.Operation, out.MCPTool, out.Arguments = operation, in.ToolMapping[operation], b.others()
 	out.Argv, out.Env = slices.Clone(a.Server.Command), maps.Clone(a.Server.Env)
-	req.Server, req.URL, req.Auth = in.Server, a.Server.URL, namesOf("", a.Server.Auth)
+	req.Server, req.URL, req.Auth = in.Server, a.Server.URL, a.Server.Auth
 }

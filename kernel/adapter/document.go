@@ -114,12 +114,12 @@ type APIInterface struct {
 
 // Auth says where the secret of a web service or a server is found.
 type Auth struct {
-	SecretEnv  string `json:"secret_env"`  // a variable of the supervisor, or empty
-	SecretFile string `json:"secret_file"` // a file, or empty
-	Header     string `json:"header"`      // the header that carries the secret; empty is the usual one
-	TokenURL   string `json:"token_url"`   // of oauth
-	ClientID   string `json:"client_id"`   // of oauth
-	Scope      string `json:"scope"`       // of oauth, or empty
+	SecretEnv  string `json:"secret_env,omitempty"`  // a variable of the supervisor, or empty
+	SecretFile string `json:"secret_file,omitempty"` // a file, or empty
+	Header     string `json:"header,omitempty"`      // the header that carries the secret; empty is the usual one
+	TokenURL   string `json:"token_url,omitempty"`   // of oauth
+	ClientID   string `json:"client_id,omitempty"`   // of oauth
+	Scope      string `json:"scope,omitempty"`       // of oauth, or empty
 }
 
 // SDKInterface is a function of a library.

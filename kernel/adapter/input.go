@@ -119,9 +119,9 @@ func (b *binding) transform(t *Tool, list []input) {
 			if !there {
 				continue
 			}
-			text, _ := scalar(v)
+			text, ok := scalar(v)
 			to, known := in.values[name][text]
-			if !known {
+			if !ok || !known {
 				b.refuse(b.at(name), text, "not a value that the adapter has a value for")
 				continue
 			}
