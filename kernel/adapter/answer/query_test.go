@@ -75,6 +75,7 @@ func TestQueryOrder(t *testing.T) {
 
 // TestQueryIsBounded: no query takes long on any answer. A query that would is an error.
 func TestQueryIsBounded(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	flat := []byte("[" + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + "]")
 	deep := []byte(strings.Repeat(`[`, 60) + "[" + strings.TrimSuffix(strings.Repeat(`{"a":[1,2]},`, 50_000), ",") + "]" + strings.Repeat(`]`, 60))
 	for _, c := range []struct {
