@@ -46,7 +46,7 @@ func Records() []Record {
 			"mend the member that the message names; fiador schema intent prints what an intent may hold, fiador schema execution-request what an execution request may"),
 		failure(CodeProfile, "The profile or the tools cannot be used",
 			"The profile or a layer of its policy is invalid, or it does not allow the mode that was asked for; a folder of tools has a fault, or is not what its index says; with details.usage the call combines what does not go together, or chooses what is no choice",
-			"fiador policy check names what is wrong with a profile; fiador policy show prints what it allows; fiador tool check names what is wrong with a folder of tools"),
+			"fiador policy check names what is wrong with a profile; fiador policy show prints what it allows"),
 		failure(CodeSandbox, "The sandbox could not be set up as the policy demands",
 			"Isolation that cannot be had is an error, never silently weaker; neither is an execution whole that was interrupted, or a call that no model and no recording has answered",
 			"fiador doctor says what this machine can give and what is in the way; --mode plan-only gives the decision and the bundle without it; of a call the message names the adapter and the prompt"),
