@@ -124,9 +124,9 @@ func (g *Gate) Exec(x Exec) (execute.Task, error) {
 
 // planned returns the task of an allowed intent: all its actions as a run, or its one
 // command as an exec.
-func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (execute.Task, error) {
+func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, tools map[int]execute.ToolCall, progress func(action, of int)) (execute.Task, error) {
 	if req.Exec == nil {
-		return g.task(req, intent, inputs, progress), nil
+		return g.task(req, intent, inputs, tools, progress), nil
 	}
 	x, a := *req.Exec, intent.Actions[0]
 	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs

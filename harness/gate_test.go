@@ -263,7 +263,7 @@ func TestSeverityOfUnknownRule(t *testing.T) {
 		{"of a choice", `{"PLACEHOLDER":"deny"}`, "", "", ""},
 		{"none", `{}`, "", "", ""},
 		{"mistyped", `{"PLACEHOLDERS":"deny"}`, "", `shown/profile.json: severity of "PLACEHOLDERS" is no profile's choice`, `did you mean "PLACEHOLDER"? one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION,`},
-		{"of a rule without a choice", `{"PATH_TRAVERSAL":"note"}`, "", `severity of "PATH_TRAVERSAL" is no profile's choice`, "one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, NETWORK_NEEDED, OUTPUT_UNPRODUCED, PLACEHOLDER, RISK_REVIEW, SHELL_COMMAND, WRITE_TWICE"},
+		{"of a rule without a choice", `{"PATH_TRAVERSAL":"note"}`, "", `severity of "PATH_TRAVERSAL" is no profile's choice`, "one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, NETWORK_NEEDED, OUTPUT_UNPRODUCED, PLACEHOLDER, RISK_REVIEW, SHELL_COMMAND, TOOL_DEPRECATED, TOOL_EXPERIMENTAL, WRITE_TWICE"},
 		{"of the kernel's", `{"NOT_PERMITTED":"note"}`, "", `severity of "NOT_PERMITTED"`, "one of: "},
 		{"the first of two", `{"ZZ":"note","AA":"note"}`, "", `severity of "AA"`, "one of: "},
 		{"of its own rule", `{"MINE":"note"}`, own, "", ""},

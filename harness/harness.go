@@ -82,6 +82,7 @@ type Gate struct {
 	Layers     []policy.Layer // in the order in which they answer
 	Provenance result.Provenance
 	Judge      Judge
+	Tools      Tools                       // nil: every call is one of a model
 	IDs        func(layer string) []string // ids of a layer's rules, sorted
 
 	set frozenSet
@@ -171,7 +172,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	if err := cmp.Or(checkModes(gate.Profile, req), checkCaller(deps, req)); err != nil {
 		return rep, err
 	}
-	in, intent, err := ask(deps.Specs, gate.Profile, req)
+	in, intent, err := gate.ask(deps.Specs, req)
 	if err != nil {
 		return rep, err
 	}
@@ -279,7 +280,7 @@ func (g *Gate) Decide(ctx context.Context, in policy.Input, intent kernel.Intent
 // Question returns the question to the policy about an intent. Tests of a policy use the
 // same document as their input. The error is always a *result.RunError.
 func Question(set *specs.Set, p kernel.Profile, req Request) (policy.Input, error) {
-	in, _, err := ask(set, p, req)
+	in, _, err := (&Gate{Profile: p}).ask(set, req)
 	return in, err
 }
 
@@ -289,18 +290,21 @@ func (g *Gate) Ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, er
 	if err := checkModes(g.Profile, req); err != nil {
 		return policy.Input{}, kernel.Intent{}, err
 	}
-	return ask(set, g.Profile, req)
+	return g.ask(set, req)
 }
 
-func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.Intent, error) {
+func (g *Gate) ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, error) {
 	doc, intent, err := read(set, req)
+	if err == nil && g.Tools != nil {
+		intent, err = bind(g.Tools, req, intent)
+	}
 	if err != nil {
 		return policy.Input{}, kernel.Intent{}, err
 	}
 	return policy.Input{
 		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
 		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
-		Effects: intent.Effects(p), Findings: intent.FindingsUnder(p),
+		Effects: intent.Effects(g.Profile), Findings: intent.FindingsUnder(g.Profile),
 	}, intent, nil
 }
 

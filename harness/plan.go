@@ -46,15 +46,19 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, err
 	}
+	tools, err := gate.toolCalls(intent)
+	if err != nil {
+		return nil, nil, err
+	}
 	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
 		return nil, nil, runerr.Input(intent, err)
 	}
 	cleanInputs(inputs.Files)
-	if err := execute.CheckInputs(inputs, calls); err != nil {
+	if err := execute.CheckInputs(inputs, intent); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	task, err := gate.planned(req, intent, inputs, deps.Progress)
+	task, err := gate.planned(req, intent, inputs, tools, deps.Progress)
 	if err == nil {
 		err = told.begin(ctx, d)
 	}
@@ -84,18 +88,25 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 		at := "/actions/" + strconv.Itoa(i)
 		switch a.Kind {
 		case kernel.ActionCall:
-			if req.ModelMode == ModelNone {
+			if _, bound := intent.Calls()[i]; !bound && req.ModelMode == ModelNone {
 				return runerr.New(result.CodeSandbox, at+": a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only", runerr.At(at))
 			}
 		case kernel.ActionRun:
-			if v := contract.CheckCommand(at+"/argv/0", a.Argv[0], contract.AllowList(gate.Profile.AllowedCommands)); v != nil {
-				return runerr.Violated(result.CodeSandbox, v)
-			}
-			allowed := contract.AllowList(gate.Profile.EnvAllow)
-			if faults := contract.CheckEnvironment(at+"/env", a.Env, allowed); len(faults) > 0 {
-				return runerr.Violated(result.CodeSandbox, &faults[0])
+			if err := gate.allows(at, a.Argv, a.Env); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// allows checks a command by IV-01 and IV-04.
+func (g *Gate) allows(at string, argv []string, env map[string]string) error {
+	if v := contract.CheckCommand(at+"/argv/0", argv[0], contract.AllowList(g.Profile.AllowedCommands)); v != nil {
+		return runerr.Violated(result.CodeSandbox, v)
+	}
+	if faults := contract.CheckEnvironment(at+"/env", env, contract.AllowList(g.Profile.EnvAllow)); len(faults) > 0 {
+		return runerr.Violated(result.CodeSandbox, &faults[0])
 	}
 	return nil
 }
@@ -138,7 +149,7 @@ func (g *Gate) Rules() change.Rules {
 }
 
 // task returns the task that executes an intent.
-func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) execute.Task {
+func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, tools map[int]execute.ToolCall, progress func(action, of int)) execute.Task {
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
 	t := execute.Task{
 		Profile: g.Profile,
@@ -149,7 +160,7 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 		},
 		Rules:  g.Rules(),
 		Budget: time.Duration(g.Profile.TimeoutMS) * time.Millisecond,
-		Inputs: inputs, Progress: progress,
+		Inputs: inputs, Tools: tools, Progress: progress,
 		Stdout: command.Stream{Keep: int64(stdout)}, Stderr: command.Stream{Keep: int64(stderr)},
 	}
 	if len(inputs.Files) == 0 {
@@ -165,19 +176,29 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 	return t
 }
 
-// addAction adds an action of an intent to a task.
+// addAction adds an action of an intent to a task. A call of a tool becomes the commands of
+// its adapters, and the file with the answer.
 func addAction(t *execute.Task, i int, a kernel.Action) {
-	t.Stdin = append(t.Stdin, textReader(a.Stdin))
-	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
+	add := func(stdin *string, timeoutMS int, action sandbox.Action) {
+		t.At = append(t.At, i)
+		t.Stdin = append(t.Stdin, textReader(stdin))
+		t.Times = append(t.Times, time.Duration(timeoutMS)*time.Millisecond)
+		t.Sandbox.Actions = append(t.Sandbox.Actions, action)
+	}
 	switch a.Kind {
 	case kernel.ActionCall:
-		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pack.ResponsePath(i), Given: true})
-		return
+		for _, b := range t.Tools[i] {
+			add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env)})
+			if most := b.Adapter.Override.MemoryMB; most > 0 {
+				t.Sandbox.Limits.MemoryMB = min(t.Sandbox.Limits.MemoryMB, most)
+			}
+		}
+		add(nil, 0, sandbox.Action{Path: pack.ResponsePath(i), Given: true})
 	case kernel.ActionWrite:
-		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pathname.Clean(a.Path), Content: a.Bytes(), Executable: a.Executable})
-		return
+		add(nil, 0, sandbox.Action{Path: pathname.Clean(a.Path), Content: a.Bytes(), Executable: a.Executable})
+	default:
+		add(a.Stdin, a.TimeoutMS, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
 	}
-	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
 }
 
 // textReader reads a text. It returns nil if there is no text.

@@ -145,11 +145,21 @@ func checkBundle(t *testing.T, set *specs.Set, ref result.BundleRef, raw []byte)
 	}
 }
 
+const noRegistry = "the vectors have no registry of tools"
+
 // unreachable lists the rules that no built-in profile can fire, with the reason.
 var unreachable = map[string]string{
 	"OUTPUT_BYTES":        "the built-in profiles allow more bytes than an intent can have",
 	"UNKNOWN_FINDING":     "the kernel reports only findings that the built-in policy handles",
 	"SHELL_METACHARACTER": "no built-in profile has shell_metacharacters deny",
+	"ADAPTER_UNKNOWN":     noRegistry,
+	"HOST_NOT_ALLOWED":    noRegistry,
+	"PARAMS_INVALID":      noRegistry,
+	"TOOL_DEPRECATED":     noRegistry,
+	"TOOL_EXPERIMENTAL":   noRegistry,
+	"TOOL_INACTIVE":       noRegistry,
+	"TOOL_NOT_ALLOWED":    noRegistry,
+	"TOOL_UNKNOWN":        noRegistry,
 	kernel.IDNotPermitted: "it is the reason for what is denied and no longer listed, behind a thousand others",
 }
 

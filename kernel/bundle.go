@@ -264,7 +264,7 @@ func roundedHundredth(a int) int { return divideHalfUp(a, 100) }
 func (in Intent) outputs(room []byte) ([]Output, error) {
 	list := make([]Output, 0, len(in.Actions))
 	for i, a := range in.Actions {
-		out, err := a.output(i, room)
+		out, err := a.output(i, in.calls[i].tool(), room)
 		if err != nil {
 			return nil, err
 		}
@@ -299,14 +299,18 @@ func textOutput(kind, path, content string, room []byte) Output {
 	}
 }
 
-func (a Action) output(position int, room []byte) (Output, error) {
+// output returns the output of an action, without id. tool is that of a bound call.
+func (a Action) output(position int, tool Tool, room []byte) (Output, error) {
 	var content []byte
 	var err error
 	switch a.Kind {
 	case ActionRun:
 		content, err = commandPlan.CanonicalIn(room, a.command())
 	case ActionCall:
-		content, err = callPlan.CanonicalIn(room, &call{a.AdapterID, a.Params, a.ToolID})
+		content, err = callPlan.CanonicalIn(room, &call{
+			AdapterID: a.AdapterID, AdapterSHA256: tool.AdapterSHA256, Params: a.Params,
+			ServerSHA256: tool.ServerSHA256, ToolID: a.ToolID, ToolSHA256: tool.ToolSHA256,
+		})
 	default:
 		return a.outputOf(position, a.Content, room)
 	}
@@ -358,11 +362,14 @@ func (a Action) command() *command {
 }
 
 // call is the content of a config output. It always has tool_id and params; it has
-// adapter_id where the intent gives it.
+// adapter_id where the intent gives it, and the hashes of the documents of a bound call.
 type call struct {
-	AdapterID string         `json:"adapter_id,omitempty"`
-	Params    map[string]any `json:"params"`
-	ToolID    string         `json:"tool_id"`
+	AdapterID     string            `json:"adapter_id,omitempty"`
+	AdapterSHA256 canon.ContentHash `json:"adapter_sha256,omitempty"`
+	Params        map[string]any    `json:"params"`
+	ServerSHA256  canon.ContentHash `json:"server_sha256,omitempty"`
+	ToolID        string            `json:"tool_id"`
+	ToolSHA256    canon.ContentHash `json:"tool_sha256,omitempty"`
 }
 
 // instruction returns the goal and the constraints as Markdown. Every given line is

@@ -46,6 +46,9 @@ type Effect struct {
 	// Members of a call effect.
 	ToolID    string `json:"tool_id,omitempty"`
 	AdapterID string `json:"adapter_id,omitempty"`
+
+	// Tool is set for a call that is bound to a registry, and for its process.
+	Tool *Tool `json:"tool,omitempty"`
 }
 
 // Finding is a fact that the kernel observed in an intent. A finding is no judgement:
@@ -67,6 +70,10 @@ func (in Intent) Effects(p Profile) []Effect {
 		list = append(list, pathEffect(EffectRead, "/inputs/"+strconv.Itoa(i), path))
 	}
 	for i, a := range in.Actions {
+		if call, bound := in.calls[i]; bound {
+			list = append(list, call.effects(a, i)...)
+			continue
+		}
 		list = append(list, a.effect("/actions/"+strconv.Itoa(i)))
 	}
 	for i, path := range in.Outputs {
@@ -115,19 +122,28 @@ func (in Intent) Findings() []Finding { return few(in.allFindings()) }
 func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
 	for i, a := range in.Actions {
-		at := place{"/actions/", i, ""}
-		for _, name := range canon.Names(a.Env) {
-			if !p.EnvAllow.Contains(name) && !contract.IsGuarded(name) {
-				list = append(list, Finding{Code: finding.EnvUnlisted, Path: canon.Pointer(at.pointer()+"/env", name), Effect: at.effect(EffectRun), Value: name})
-			}
-		}
-		for n, arg := range a.Argv {
-			if p.ShellMetacharacters == MetacharactersDeny && contract.CheckArgument("", arg, contract.ArgvPlain) != nil {
-				list = append(list, Finding{Code: finding.Metacharacter, Path: at.pointer() + "/argv/" + strconv.Itoa(n), Effect: at.effect(EffectRun), Value: canon.Cut(arg)})
-			}
-		}
+		find := func(a Action) []Finding { return p.findings(a, i) }
+		list = append(append(list, find(a)...), in.calls[i].findings(i, find)...)
+		list = append(list, p.unreachable(in.calls[i], i)...)
 	}
 	return few(list)
+}
+
+// findings returns what a command has that the profile does not allow.
+func (p Profile) findings(a Action, i int) []Finding {
+	var list []Finding
+	at := place{"/actions/", i, ""}
+	for _, name := range canon.Names(a.Env) {
+		if !p.EnvAllow.Contains(name) && !contract.IsGuarded(name) {
+			list = append(list, Finding{Code: finding.EnvUnlisted, Path: canon.Pointer(at.pointer()+"/env", name), Effect: at.effect(EffectRun), Value: name})
+		}
+	}
+	for n, arg := range a.Argv {
+		if p.ShellMetacharacters == MetacharactersDeny && contract.CheckArgument("", arg, contract.ArgvPlain) != nil {
+			list = append(list, Finding{Code: finding.Metacharacter, Path: at.pointer() + "/argv/" + strconv.Itoa(n), Effect: at.effect(EffectRun), Value: canon.Cut(arg)})
+		}
+	}
+	return list
 }
 
 func few(list []Finding) []Finding {
@@ -151,6 +167,10 @@ func (in Intent) allFindings() []Finding {
 	}
 	for i, a := range in.Actions {
 		list = append(list, a.findings(i, steps)...)
+		if call, bound := in.calls[i]; bound {
+			list = append(list, call.Findings...)
+			list = append(list, call.findings(i, func(a Action) []Finding { return a.findings(i, steps) })...)
+		}
 	}
 	for i, p := range in.Outputs {
 		list = append(list, pathFindings(p, EffectWrite, place{"/outputs/", i, ""})...)

@@ -73,6 +73,8 @@ type Intent struct {
 	context map[string]any
 	actions []any
 
+	calls map[int]Call // by action; nil: no registry of tools
+
 	// given holds the constraints before they were deduplicated and sorted, so that a
 	// finding can point to the constraint's position in the document.
 	given []string

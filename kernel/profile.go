@@ -134,6 +134,7 @@ type Profile struct {
 	CPUCores            int                 `json:"cpu_cores"`
 	Isolation           Isolation           `json:"isolation"` // the weakest isolation that an execution may have
 	ShellMetacharacters Metacharacters      `json:"shell_metacharacters,omitempty"`
+	AllowedTools        AllowList           `json:"allowed_tools,omitzero"`
 }
 
 // lists says whether the profile lists an effect (Effect.Listed). A list that allows
@@ -151,6 +152,9 @@ func (p Profile) lists(e *Effect) bool {
 		name := p.AllowedCommands.All || !argv.IsPath(e.Command)
 		return e.Command != "" && name && p.AllowedCommands.Contains(e.Command)
 	case EffectCall:
+		if e.Tool != nil {
+			return p.listsTool(e)
+		}
 		return e.AdapterID != "" && p.ModelAdapters.Contains(e.AdapterID)
 	}
 	return false
@@ -203,6 +207,7 @@ func (p Profile) WiderThan(q Profile) []string {
 	add("cpu_cores", p.CPUCores > q.CPUCores)
 	add("isolation", !p.Isolation.AtLeast(q.Isolation))
 	add("shell_metacharacters", p.ShellMetacharacters != MetacharactersDeny && q.ShellMetacharacters == MetacharactersDeny)
+	add("allowed_tools", p.AllowedTools.widerThan(q.AllowedTools, ToolBelow))
 	return wider
 }
 

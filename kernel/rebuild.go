@@ -15,6 +15,7 @@ type Rebuilt struct {
 	Bytes  []byte // canonical JSON and one LF
 
 	Actions []Action // actions of the intent, in its order
+	Tools   []Tool   // for each action, the hashes of the documents that it was bound to
 	At      []int    // for each action, the position of its output in the shown bundle
 
 	// Refused lists the values that no intent can have. The pointers lead into the
@@ -112,10 +113,10 @@ func (r *Rebuilt) actions(b *Bundle) {
 	slices.SortStableFunc(r.At, func(x, y int) int { return cmp.Compare(position(x), position(y)) })
 	for i, at := range r.At {
 		shown := b.Outputs[at]
-		a, err := shown.action()
+		a, tool, err := shown.action()
 		var out Output
 		if err == nil {
-			out, err = a.output(i, nil)
+			out, err = a.output(i, tool, nil)
 		}
 		if err != nil {
 			r.refuse("/outputs/"+strconv.Itoa(at)+"/content", err)
@@ -124,29 +125,45 @@ func (r *Rebuilt) actions(b *Bundle) {
 				out.Action, out.SourceConstraints = &i, []string{}
 			}
 		}
-		r.Actions = append(r.Actions, a)
+		r.Actions, r.Tools = append(r.Actions, a), append(r.Tools, tool)
 		r.Bundle.Outputs = append(r.Bundle.Outputs, out)
 	}
 }
 
-// action reads an action from its output.
-func (o Output) action() (Action, error) {
+// action reads an action from its output, and the documents of a bound call.
+func (o Output) action() (Action, Tool, error) {
 	r := &reader{}
 	var a Action
+	var t Tool
 	switch o.Type {
 	case "command":
 		a.Kind = ActionRun
 		r.run(r.content(o), "", &a)
 	case "config":
 		a.Kind = ActionCall
-		r.call(r.content(o), "", &a)
+		obj := r.content(o)
+		t.AdapterSHA256, t.ServerSHA256, t.ToolSHA256 = r.hash(obj, "adapter_sha256"), r.hash(obj, "server_sha256"), r.hash(obj, "tool_sha256")
+		r.call(obj, "", &a)
 	default:
 		a = Action{Kind: ActionWrite, Path: o.Path, Content: o.Content, Base64: o.Encoding == "base64", Executable: o.Executable}
 	}
 	if r.err != nil {
-		return a, r.err
+		return a, t, r.err
 	}
-	return a, nil
+	return a, t, nil
+}
+
+// hash takes a hash out of an object. It returns "" if the object has no such member.
+func (r *reader) hash(obj map[string]any, name string) canon.ContentHash {
+	if _, ok := obj[name]; !ok {
+		return ""
+	}
+	h := canon.ContentHash(r.str(obj, "", name, true, maxIDRunes))
+	if !h.Valid() {
+		r.fail("/"+name, "not a hash")
+	}
+	delete(obj, name)
+	return h
 }
 
 // content reads the content of a command or a call, which is canonical JSON.

@@ -13,7 +13,7 @@ import (
 // Input is one question to the policy. Intent is a decoded canonical document:
 // map[string]any, []any, string, json.Number, bool and nil.
 //
-// Contract is ContractFirst if a replay asks as it was asked then, and otherwise empty.
+// Contract is an earlier version if a replay asks as it was asked then, and otherwise empty.
 type Input struct {
 	Contract      string
 	Mode          string
@@ -96,6 +96,23 @@ func effectValue(e *kernel.Effect) map[string]any {
 		m["command"], m["argv"], m["env"] = e.Command, canon.List(e.Argv), canon.List(e.Env)
 	case kernel.EffectCall:
 		m["tool_id"], m["adapter_id"] = e.ToolID, e.AdapterID
+	}
+	if e.Tool != nil {
+		m["tool"] = toolValue(e.Tool)
+	}
+	return m
+}
+
+// toolValue returns the documents of a registry behind an effect.
+func toolValue(t *kernel.Tool) map[string]any {
+	m := map[string]any{
+		"type": t.Type, "version": t.Version, "status": t.Status, "hosts": canon.List(t.Hosts),
+		"tool_sha256": string(t.ToolSHA256), "adapter_sha256": string(t.AdapterSHA256),
+	}
+	for name, value := range map[string]string{"server_sha256": string(t.ServerSHA256), "operation": t.Operation, "method": t.Method} {
+		if value != "" {
+			m[name] = value
+		}
 	}
 	return m
 }

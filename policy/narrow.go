@@ -69,6 +69,7 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 		CPUCores:            n.least("cpu_cores", own.CPUCores, base.CPUCores),
 		Isolation:           n.isolation(own.Isolation, base.Isolation),
 		ShellMetacharacters: n.metacharacters(own.ShellMetacharacters, base.ShellMetacharacters),
+		AllowedTools:        n.allowed("allowed_tools", own.AllowedTools, base.AllowedTools, commonTools),
 	}
 	if n.err != nil {
 		return Resolved{}, n.err
@@ -213,19 +214,26 @@ func common(own, base []string) []string {
 
 // commonRoots returns the folders below which both lists allow everything. Of a pair in
 // which one folder lies below the other, it keeps the deeper one.
-func commonRoots(own, base []string) []string {
+func commonRoots(own, base []string) []string { return deeper(own, base, kernel.Beneath) }
+
+// commonTools returns the entries that allow only what both lists allow.
+func commonTools(own, base []string) []string { return deeper(own, base, kernel.ToolBelow) }
+
+// deeper returns, of each pair of an own entry and one of the base, the entry that lies
+// below the other. It returns each once.
+func deeper(own, base []string, below func(entry, other string) bool) []string {
 	kept := []string{}
-	keep := func(root string) {
-		if !slices.Contains(kept, root) {
-			kept = append(kept, root)
+	keep := func(entry string) {
+		if !slices.Contains(kept, entry) {
+			kept = append(kept, entry)
 		}
 	}
 	for _, o := range own {
 		for _, b := range base {
 			switch {
-			case kernel.Beneath(o, b):
+			case below(o, b):
 				keep(o)
-			case kernel.Beneath(b, o):
+			case below(b, o):
 				keep(b)
 			}
 		}

@@ -49,7 +49,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	m := map[string]any{"name": "mine"}
 	maybe := func(name string, value func() any) {
 		percent := 40
-		if name == "env_allow" || name == "model_adapters" {
+		if name == "env_allow" || name == "model_adapters" || name == "allowed_tools" {
 			percent = 12 // most built-in profiles would leave nothing of them
 		}
 		if r.IntN(100) < percent {
@@ -90,6 +90,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	maybe("execution_modes", some(1, 2, "plan-only", "execute-sandbox"))
 	maybe("model_modes", some(1, 3, "none", "record", "replay"))
 	maybe("model_adapters", some(0, 3, "search", "Search", " "))
+	maybe("allowed_tools", some(0, 3, "TL-001", "TL-001/A", "TL-*", "TL-001/A@sha256:"+strings.Repeat("0", 64)))
 	maybe("risk_tags", some(0, 6, "destructive", "Destructive", "payment", "credential", "mine", " "))
 	maybe("severity", func() any {
 		s := map[string]any{}
@@ -184,6 +185,10 @@ func leavesNothing(doc map[string]any, base kernel.Profile, msg string) bool {
 			}
 		case "model_adapters":
 			if base.ModelAdapters.Contains(one) {
+				return false
+			}
+		case "allowed_tools":
+			if base.AllowedTools.All {
 				return false
 			}
 		default:
@@ -543,6 +548,8 @@ func TestWiderThan(t *testing.T) {
 		{"model_modes", func(p *kernel.Profile) { p.ModelModes = []string{"replay"} }},
 		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = names("search") }},
 		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = kernel.AllowList{All: true} }},
+		{"allowed_tools", func(p *kernel.Profile) { p.AllowedTools = names("TL-001") }},
+		{"allowed_tools", func(p *kernel.Profile) { p.AllowedTools = kernel.AllowList{All: true} }},
 		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = p.RiskTags[1:] }},
 		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = nil }},
 		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB++ }},
@@ -567,7 +574,10 @@ func TestWiderThan(t *testing.T) {
 		{"shell_metacharacters", func(p *kernel.Profile) { p.ShellMetacharacters = kernel.MetacharactersDeny }},
 	}
 	strict := builtinProfiles(t)["strict"]
-	for id := range strict.Severity {
+	for id, severity := range strict.Severity {
+		if severity == kernel.SeverityNote {
+			continue // nothing is wider
+		}
 		wider = append(wider, change{"severity", func(p *kernel.Profile) {
 			p.Severity = maps.Clone(p.Severity)
 			p.Severity[id] = kernel.SeverityNote

@@ -61,11 +61,13 @@ import (
 )
 
 // ContractVersion is the version of the input document and of the four rules.
-const ContractVersion = "1.1.0"
+const ContractVersion = "1.2.0"
 
-// ContractFirst is the first version: without the member listed, and without the finding
-// env_unlisted.
-const ContractFirst = "1.0.0"
+// The earlier versions.
+const (
+	ContractFirst  = "1.0.0" // without the member listed, and without the finding env_unlisted
+	ContractListed = "1.1.0" // without the member tool
+)
 
 // Builtin is the package of the layer that decides permits.
 const Builtin = "gate.builtin"

@@ -106,7 +106,7 @@ func Members() []string {
 	return []string{
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
 		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
-		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation", "shell_metacharacters",
+		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation", "shell_metacharacters", "allowed_tools",
 	}
 }
 

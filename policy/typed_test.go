@@ -108,7 +108,7 @@ func TestTyped(t *testing.T) {
 	imports := func(line, body string) string {
 		return "package gate.user.test\nimport " + line + "\n" + deny("A_RULE", body)
 	}
-	const effects = "; one of: adapter_id, argv, command, env, id, kind, listed, path, pointer, tool_id"
+	const effects = "; one of: adapter_id, argv, command, env, id, kind, listed, path, pointer, tool, tool_id"
 	tests := []struct{ name, src, want string }{
 		{"not near", rule("input.x"), "a.rego:11: undefined ref: input.x; one of: contract, effects, findings, intent, intent_sha256, kernel_version, mode, model_mode"},
 		{"case", rule("input.Effects[0]"), `undefined ref: input.Effects[0]; did you mean "effects"?`},

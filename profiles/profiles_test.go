@@ -48,7 +48,7 @@ func TestFSHoldsEveryModule(t *testing.T) {
 // TestProfileValues checks the values of each built-in profile.
 func TestProfileValues(t *testing.T) {
 	severity := func(commands, others, risk string) map[string]any {
-		m := map[string]any{"CONTRADICTION": "clarify", "RISK_REVIEW": risk}
+		m := map[string]any{"CONTRADICTION": "clarify", "RISK_REVIEW": risk, "TOOL_DEPRECATED": "note", "TOOL_EXPERIMENTAL": risk}
 		for _, id := range []string{"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND", "NETWORK_NEEDED"} {
 			m[id] = commands
 		}
@@ -77,7 +77,7 @@ func TestProfileValues(t *testing.T) {
 		"dev": {
 			"timeout_ms": 300000.0, "max_output_files": 1000.0, "max_total_output_bytes": 104857600.0,
 			"allowed_commands": "*", "allowed_write_roots": "*", "env_allow": "*",
-			"model_modes": []any{"none", "record", "replay"}, "model_adapters": "*",
+			"model_modes": []any{"none", "record", "replay"}, "model_adapters": "*", "allowed_tools": "*",
 			"severity": severity("note", "note", "note"),
 		},
 	}

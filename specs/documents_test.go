@@ -50,7 +50,7 @@ func documents() map[Kind]string {
 				"outputs":[{"path":"out/a","sha256":"` + hashText + `","size_bytes":1}],"inputs":[{"path":"src/x","sha256":"` + hashText + `","size_bytes":1}],
 				"total_output_bytes":1,"output_truncated":false},
 			"decision":{"accepted":true,"reasons":["r"],"validated_by_kernel":true},"clarify_questions":["q"],"refuse_reason":"r"}`,
-		KindPolicyInput: `{"contract":"1.1.0","mode":"plan-only","model_mode":"none","kernel_version":"0.1.0","intent_sha256":"` + hashText + `","intent":` + intent + `,
+		KindPolicyInput: `{"contract":"1.2.0","mode":"plan-only","model_mode":"none","kernel_version":"0.1.0","intent_sha256":"` + hashText + `","intent":` + intent + `,
 			"effects":[{"id":"write:/actions/0","kind":"write","pointer":"/actions/0","listed":true,"path":"out/a.txt"},
 				{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","listed":true,"path":"src/x"},
 				{"id":"run:/actions/1","kind":"run","pointer":"/actions/1","listed":false,"command":"node","argv":["node","x.js"],"env":["CI"]},

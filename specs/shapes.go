@@ -204,6 +204,12 @@ var (
 	}}
 
 	packRunnerShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"attempts", false, &shape{types: []string{"array"}, maxItems: 10240, items: &shape{types: []string{"object"}, closed: true, members: []member{
+			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+			{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			{"duration_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+		}}}},
 		{"commands", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"allowlist", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 			{"blocklist", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
@@ -272,6 +278,7 @@ var (
 	profileShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"allow_network", false, &shape{types: []string{"boolean"}}},
 		{"allowed_commands", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form13}, minLength: -1, maxLength: 1, form: &form18}},
+		{"allowed_tools", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 2, maxLength: 256, form: &form19}, minLength: -1, maxLength: 1, form: &form18}},
 		{"allowed_write_roots", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form14}, minLength: -1, maxLength: 1, form: &form18}},
 		{"cpu_cores", false, &shape{types: []string{"integer"}, low: 1, high: 4}},
 		{"env_allow", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}, minLength: -1, maxLength: 1, form: &form18}},
@@ -282,11 +289,11 @@ var (
 		{"max_output_files", false, &shape{types: []string{"integer"}, low: 1, high: 10000}},
 		{"max_total_output_bytes", false, &shape{types: []string{"integer"}, low: 1024, high: 1073741824}},
 		{"memory_mb", false, &shape{types: []string{"integer"}, low: 64, high: 4096}},
-		{"model_adapters", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form19}, minLength: -1, maxLength: 1, form: &form18}},
+		{"model_adapters", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form20}, minLength: -1, maxLength: 1, form: &form18}},
 		{"model_modes", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 3, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"none", "record", "replay"}}}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form15}},
-		{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form20}}},
-		{"severity", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 32, form: &form21}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"deny", "clarify", "note"}}}},
+		{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form21}}},
+		{"severity", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 32, form: &form22}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"deny", "clarify", "note"}}}},
 		{"shell_metacharacters", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"data", "deny"}}},
 		{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 	}}
@@ -327,7 +334,7 @@ var (
 				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
 			}}}},
-			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form22}},
+			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form23}},
 			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"total_output_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
@@ -357,6 +364,7 @@ var (
 				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			}}}},
 			{"profile_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
+			{"tools_sha256", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 		}}},
 		{"refuse_reason", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8192}},
 		{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form8}},
@@ -365,24 +373,24 @@ var (
 	}}
 
 	shape6 = shape{types: []string{"object"}, closed: true, members: []member{
-		{"client_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form20}},
-		{"header", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form24}},
-		{"scope", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form20}},
+		{"client_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form21}},
+		{"header", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form25}},
+		{"scope", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form21}},
 		{"secret_env", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
 		{"secret_file", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
-		{"token_url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form25}},
+		{"token_url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
 	}}
 
-	shape7 = shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 256}}
+	shape7 = shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 256}}
 
 	shape8 = shape{types: []string{"string", "object"}, minLength: -1, maxLength: 4096}
 
 	adapterShape = shape{types: []string{"object"}, closed: true, members: []member{
-		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 		{"deterministic", false, &shape{types: []string{"boolean"}}},
 		{"errors", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"fallback", false, &shape{types: []string{"object", "null"}, closed: true, members: []member{
-				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 				{"condition", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
 			}}},
 			{"retry", false, &shape{types: []string{"object"}, closed: true, members: []member{
@@ -395,24 +403,24 @@ var (
 			{"api", false, &shape{types: []string{"object"}, closed: true, members: []member{
 				{"auth", false, &shape6},
 				{"auth_method", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"none", "api_key", "oauth", "bearer"}}},
-				{"base_url", true, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
-				{"endpoint_mapping", true, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 5, maxLength: 2048}}},
-				{"headers", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form24}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096, form: &form9}}},
+				{"base_url", true, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form27}},
+				{"endpoint_mapping", true, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 5, maxLength: 2048}}},
+				{"headers", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form25}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096, form: &form9}}},
 			}}},
 			{"cli", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"arg_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
+				{"arg_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 				{"arg_order", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128}}},
 				{"base_args", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
-				{"env_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form27}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}}},
+				{"env_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}}},
 				{"executable", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
 				{"executable_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 				{"secrets", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"object"}, closed: true, members: []member{
 					{"env", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
 				}}}},
-				{"stdin", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form27}},
+				{"stdin", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form28}},
 			}}},
 			{"mcp", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"server", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"server", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 				{"tool_mapping", true, &shape7},
 				{"transport", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 9, enum: []any{"stdio", "http", "websocket"}}},
 			}}},
@@ -425,20 +433,20 @@ var (
 		}}},
 		{"metadata", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"author", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
-			{"created", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form28}},
+			{"created", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form29}},
 			{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
-			{"updated", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form28}},
+			{"updated", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form29}},
 		}}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		{"sandbox_override", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"memory_mb", false, &shape{types: []string{"integer"}, low: 64, high: 4096}},
 			{"network", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"allow", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 280, form: &form29}}},
+				{"allow", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 280, form: &form30}}},
 				{"enabled", false, &shape{types: []string{"boolean"}}},
 			}}},
 			{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 		}}},
-		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 		{"transforms", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"input", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"spec", true, &shape8},
@@ -457,46 +465,46 @@ var (
 		{"auth", false, &shape6},
 		{"command", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
 		{"env", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
-		{"tools", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256, form: &form30}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}}},
-		{"url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
+		{"tools", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256, form: &form31}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}}},
+		{"url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form27}},
 	}}
 
 	toolShape = shape{types: []string{"object"}, closed: true, members: []member{
-		{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}}},
+		{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}}},
 		{"description", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		{"params", false, &shape3},
-		{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form31}},
-		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+		{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form32}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 		{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 	}}
 
 	toolIndexShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"index_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
 		{"servers", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
-			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
-			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
+			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
 		}}}},
 		{"tools", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"object"}, closed: true, members: []member{
-				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
-				{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+				{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
 				{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 				{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
 				{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
-				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3, enum: []any{"cli", "api", "sdk", "mcp"}}},
 				{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 			}}}},
-			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form32}},
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
 			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
-			{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form31}},
-			{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form23}},
+			{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form32}},
+			{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
 			{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 		}}}},
 	}}
@@ -519,18 +527,19 @@ var (
 	form16 = form{pattern: "^SIG[A-Z0-9+]{1,12}$"}
 	form17 = form{pattern: "^runner_[0-9]{8}_[0-9]{6}_[a-z0-9]{1,64}$"}
 	form18 = form{pattern: "^\\*$"}
-	form19 = form{pattern: "^[^*]+$"}
-	form20 = form{pattern: "^[ -~]+$"}
-	form21 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
-	form22 = form{pattern: "^sbx_[0-9a-f]{16}$"}
-	form23 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
-	form24 = form{pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}
-	form25 = form{pattern: "^https://[!-~]+$"}
-	form26 = form{pattern: "^https?://[!-~]+$"}
-	form27 = form{pattern: "^[A-Za-z0-9_.-]+$"}
-	form28 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2}))?$"}
-	form29 = form{pattern: "^(private:[a-z0-9.-]+:[0-9]{1,5}|(\\*\\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"}
-	form30 = form{pattern: "^.+$"}
-	form31 = form{pattern: "^[a-z][a-z0-9_-]*$"}
-	form32 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
+	form19 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._:/-]*(\\*|@sha256:[0-9a-f]{64})?$"}
+	form20 = form{pattern: "^[^*]+$"}
+	form21 = form{pattern: "^[ -~]+$"}
+	form22 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
+	form23 = form{pattern: "^sbx_[0-9a-f]{16}$"}
+	form24 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+	form25 = form{pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}
+	form26 = form{pattern: "^https://[!-~]+$"}
+	form27 = form{pattern: "^https?://[!-~]+$"}
+	form28 = form{pattern: "^[A-Za-z0-9_.-]+$"}
+	form29 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2}))?$"}
+	form30 = form{pattern: "^(private:[a-z0-9.-]+:[0-9]{1,5}|(\\*\\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"}
+	form31 = form{pattern: "^.+$"}
+	form32 = form{pattern: "^[a-z][a-z0-9_-]*$"}
+	form33 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
 )

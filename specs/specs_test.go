@@ -447,7 +447,7 @@ func TestBounds(t *testing.T) {
 		{KindRunResult, "/execution/outputs", 10000, `{"path":"a","sha256":"` + hashText + `","size_bytes":0}`, "maxItems"},
 		{KindRunResult, "/execution/inputs", 1000, `{"path":"a","sha256":"` + hashText + `","size_bytes":0}`, "maxItems"},
 		{KindRunError, "/message", 8192, "a", "maxLength"},
-		{KindPolicyInput, "/effects", 11256, `{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","listed":true,"path":"p"}`, "maxItems"},
+		{KindPolicyInput, "/effects", 13048, `{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","listed":true,"path":"p"}`, "maxItems"},
 	}
 	for _, c := range sizes {
 		t.Run(string(c.kind)+c.pointer, func(t *testing.T) {

@@ -90,12 +90,21 @@ type RunEvidence struct {
 	StderrSHA256 canon.ContentHash `json:"stderr_sha256"`
 }
 
-// CallEvidence is one answered call of a model.
+// CallEvidence is one answered call. PromptHash is that of the request to a model or a tool,
+// and ResponseHash that of the answer in its file.
 type CallEvidence struct {
 	Action       int               `json:"action"` // position in the intent, from 0
 	AdapterID    string            `json:"adapter_id"`
 	PromptHash   canon.ContentHash `json:"prompt_hash"`
 	ResponseHash canon.ContentHash `json:"response_hash"`
+}
+
+// Attempt is one attempt to perform a call of a tool.
+type Attempt struct {
+	Action     int    `json:"action"` // position in the intent, from 0
+	AdapterID  string `json:"adapter_id"`
+	ExitCode   int    `json:"exit_code"` // of its command, as a result counts it
+	DurationMS int64  `json:"duration_ms"`
 }
 
 // Hash returns the evidence hash: over the canonical JSON, without LF, of five members.
@@ -210,7 +219,8 @@ type Runner struct {
 	Reasons         []string          `json:"reasons"`     // why it was rejected, as decision.reasons says it
 	PlanSHA256      canon.ContentHash `json:"plan_sha256"` // of the steps that made the sandbox
 	PeakMemoryBytes int64             `json:"peak_memory_bytes"`
-	Stdout          RunnerStream      `json:"stdout"` // of the command whose result counts
+	Attempts        []Attempt         `json:"attempts,omitempty"` // of calls of tools, in order
+	Stdout          RunnerStream      `json:"stdout"`             // of the command whose result counts
 	Stderr          RunnerStream      `json:"stderr"`
 }
 

@@ -48,7 +48,7 @@ func ModelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) 
 	calls := map[int]ModelCall{}
 	adapter, model := "", ""
 	for i, a := range intent.Actions {
-		if a.Kind != kernel.ActionCall {
+		if _, bound := intent.Calls()[i]; bound || a.Kind != kernel.ActionCall {
 			continue
 		}
 		at := "/actions/" + strconv.Itoa(i)
@@ -101,10 +101,12 @@ func hintOf(err error) string {
 }
 
 // CheckInputs refuses inputs at a path that gets a response.
-func CheckInputs(inputs sandbox.Inputs, calls map[int]ModelCall) error {
+func CheckInputs(inputs sandbox.Inputs, intent kernel.Intent) error {
 	taken := map[string]int{}
-	for i := range calls {
-		taken[pack.ResponsePath(i)] = i
+	for i, a := range intent.Actions {
+		if a.Kind == kernel.ActionCall {
+			taken[pack.ResponsePath(i)] = i
+		}
 	}
 	for _, f := range inputs.Files {
 		if i, clash := taken[f.Path]; clash {
@@ -125,7 +127,8 @@ type response struct {
 // call performs a call action. It asks the model outside the sandbox and puts the answer
 // into the work folder, where later commands can read it. The time of a call counts.
 func (w *performance) call(i int, a sandbox.Action) error {
-	c := w.task.Calls[i]
+	at := w.intended(i)
+	c := w.task.Calls[at]
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
 	if w.task.Budget > 0 {
 		ctx, cancel = context.WithTimeout(w.ctx, w.left)
@@ -137,11 +140,11 @@ func (w *performance) call(i int, a sandbox.Action) error {
 	case w.ctx.Err() != nil:
 		return runerr.Stopped()
 	case err != nil:
-		return w.unanswered(i, c, err)
+		return w.unanswered(at, c, err)
 	}
 	w.spend(time.Since(begun))
 	w.p.Calls = append(w.p.Calls, pack.CallEvidence{
-		Action: i, AdapterID: c.AdapterID, PromptHash: canon.Sum(c.Prompt), ResponseHash: canon.Sum(b),
+		Action: at, AdapterID: c.AdapterID, PromptHash: canon.Sum(c.Prompt), ResponseHash: canon.Sum(b),
 	})
 	return w.give(i, a, b)
 }

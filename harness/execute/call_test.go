@@ -155,11 +155,12 @@ func TestSettle(t *testing.T) {
 // TestApart: an input cannot be at the place of a response.
 func TestApart(t *testing.T) {
 	in := sandbox.Inputs{Files: []sandbox.Input{{Path: "calls/002.response.json"}}}
-	if err := CheckInputs(in, map[int]ModelCall{0: {}, 2: {}}); err != nil {
+	call := kernel.Action{Kind: kernel.ActionCall}
+	if err := CheckInputs(in, kernel.Intent{Actions: []kernel.Action{call, {}, call}}); err != nil {
 		t.Error(err)
 	}
 	var re *result.RunError
-	if err := CheckInputs(in, map[int]ModelCall{1: {}}); !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/1" {
+	if err := CheckInputs(in, kernel.Intent{Actions: []kernel.Action{{}, call}}); !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/1" {
 		t.Errorf("error %v", err)
 	}
 	if pack.ResponsePath(1) != in.Files[0].Path {

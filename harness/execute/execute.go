@@ -49,7 +49,9 @@ type Task struct {
 	Cut     bool // a truncated stream is no reason to reject
 	Expect  Expect
 	Caller  Caller
-	Calls   map[int]ModelCall // by action; each such action writes a file of Given; nil: no calls
+	Calls   map[int]ModelCall // by action of the intent; each writes a file of Given; nil: no calls
+	Tools   map[int]ToolCall  // by action of the intent; nil: no calls
+	At      []int             // for each action of the sandbox, the action of the intent; nil: the same
 	Now     func() time.Time  // the clock of the run; its times never go back
 	// Progress is called before each action, from 0 on; it may be nil.
 	Progress func(action, of int)
@@ -80,6 +82,7 @@ type Performed struct {
 	Artifacts      []request.Artifact // files of Expect that exist
 
 	Calls     []pack.CallEvidence // every answered call, in order
+	Attempts  []pack.Attempt      // every attempt of a call of a tool, in order
 	Responses []change.Change     // unchanged responses to calls: outputs that are never applied
 	ModelIO   []byte              // model_io.json of a task with calls; else nil
 
@@ -182,16 +185,23 @@ type performance struct {
 
 // run performs the actions in order and stops at the first that fails.
 func (w *performance) run() error {
-	w.p.Planned = len(w.task.Sandbox.Actions)
-	for i, a := range w.task.Sandbox.Actions {
+	actions := w.task.Sandbox.Actions
+	if len(actions) > 0 {
+		w.p.Planned = w.intended(len(actions)-1) + 1
+	}
+	for i := 0; i < len(actions); i++ {
 		if w.failed {
 			return nil
 		}
+		a, at := actions[i], w.intended(i)
 		if w.task.Progress != nil {
-			w.task.Progress(i, len(w.task.Sandbox.Actions))
+			w.task.Progress(at, w.p.Planned)
 		}
 		var err error
-		switch {
+		switch tool := w.task.Tools[at]; {
+		case tool != nil:
+			err = w.tool(i, tool)
+			i += len(tool) // the file with the answer
 		case a.Given:
 			err = w.call(i, a)
 		case len(a.Argv) == 0:
@@ -207,6 +217,14 @@ func (w *performance) run() error {
 		}
 	}
 	return nil
+}
+
+// intended returns the action of the intent that an action of the sandbox belongs to.
+func (w *performance) intended(i int) int {
+	if w.task.At == nil {
+		return i
+	}
+	return w.task.At[i]
 }
 
 // write performs a write action. If its path cannot be written, the intent is at fault:
@@ -239,6 +257,28 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	if i < len(w.task.Times) && w.task.Times[i] > 0 && (limit == 0 || w.task.Times[i] < limit) {
 		limit = w.task.Times[i]
 	}
+	end, cut, err := w.start(i, limit)
+	if err != nil {
+		return err
+	}
+	w.end(w.intended(i), end)
+	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
+	if cut && !w.task.Cut {
+		w.failed = true
+		w.p.Observed.Reject(reason.StreamCut(w.intended(i)))
+	}
+	return nil
+}
+
+// end notes the end of the command of an action of the intent.
+func (w *performance) end(at int, end evidence.End) {
+	w.p.Observed.Command = &end
+	w.p.Runs = append(w.p.Runs, Ran{at, end})
+}
+
+// start runs the command of an action of the sandbox to its end. cut says whether a stream
+// was truncated.
+func (w *performance) start(i int, limit time.Duration) (end evidence.End, cut bool, err error) {
 	spec := command.Spec{Stdout: w.task.Stdout, Stderr: w.task.Stderr}
 	if i < len(w.task.Stdin) {
 		spec.Stdin = w.task.Stdin[i]
@@ -253,10 +293,10 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	}
 	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known), spec)
 	if w.ctx.Err() != nil {
-		return runerr.Stopped()
+		return end, false, runerr.Stopped()
 	}
 	if err != nil {
-		return runerr.Sandbox(w.ctx, err)
+		return end, false, runerr.Sandbox(w.ctx, err)
 	}
 	if ctx.Err() != nil {
 		res.Code, res.Signal = 0, syscall.SIGPIPE
@@ -264,19 +304,12 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	w.spend(res.Ended.Sub(res.Started))
 	w.peak, w.p.resident = max(w.peak, known.MaxRSS), known.MaxRSS
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
-	end := evidence.End{
-		Argv: a.Argv, Code: res.Code, Signal: int(res.Signal),
+	end = evidence.End{
+		Argv: w.task.Sandbox.Actions[i].Argv, Code: res.Code, Signal: int(res.Signal),
 		TimedOut: known.TimedOut, OutOfMemory: known.OutOfMemory, NotFound: known.NotFound, NotExecutable: known.NotExecutable,
 		Stdout: stream(res.Stdout), Stderr: stream(res.Stderr),
 	}
-	w.p.Observed.Command = &end
-	w.p.Runs = append(w.p.Runs, Ran{i, end})
-	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
-	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
-		w.failed = true
-		w.p.Observed.Reject(reason.StreamCut(i))
-	}
-	return nil
+	return end, res.Stdout.Truncated || res.Stderr.Truncated, nil
 }
 
 // pipe passes a stream on. When its reader is gone, the command ends, as at the end of a

@@ -52,7 +52,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 			StartedAt: ledger.Timestamp(p.Started), CompletedAt: ledger.Timestamp(p.Ended), DurationMS: p.DurationMS(), Phases: []pack.Phase{},
 		},
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
-		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory,
+		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory, Attempts: p.Attempts,
 		Stdout: runnerStream(p.Stdout, p.Observed.Command), Stderr: runnerStream(p.Stderr, p.Observed.Command),
 	}, nil
 }

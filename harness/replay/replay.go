@@ -214,7 +214,9 @@ func (r *Session) thaw(ctx context.Context, t testimony.Decided, rec ledger.Reco
 		}
 		r.gates[t.Policy] = known
 	}
-	if known.provenance != rec.PolicySHA256 {
+	told := t.RunResult.PolicyProvenance
+	told.ToolsSHA256 = "" // no policy set has it
+	if _, own, err := canon.Artifact(told); err != nil || known.provenance != own {
 		return nil, testimony.Corrupt("record", "/policy_sha256", "the policy set is not the one of the record")
 	}
 	if known.gate.Judge == nil {
@@ -250,8 +252,12 @@ func (k *compiled) compile(ctx context.Context) error {
 // has it.
 func contractOf(input []byte) string {
 	asked, err := testimony.Parse(input, testimony.MaxBlobBytes)
-	if v, _ := canon.Lookup(asked.Value(), "/contract"); err == nil && v == policy.ContractFirst {
-		return policy.ContractFirst
+	if v, _ := canon.Lookup(asked.Value(), "/contract"); err == nil {
+		for _, old := range []string{policy.ContractFirst, policy.ContractListed} {
+			if v == old {
+				return old
+			}
+		}
 	}
 	return ""
 }
@@ -262,6 +268,18 @@ func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Dec
 	m := made{gate: gate, req: harness.Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
+	if tools := t.RunResult.PolicyProvenance.ToolsSHA256; tools != "" {
+		m.gate = &harness.Gate{
+			Profile: gate.Profile, Builtin: gate.Builtin, Base: gate.Base, Layers: gate.Layers,
+			Provenance: gate.Provenance, Judge: gate.Judge, IDs: gate.IDs,
+		}
+		bound, err := recordedTools(tools, t.Input)
+		if err != nil {
+			return m, err
+		}
+		m.gate.UseTools(bound)
+		gate = m.gate
+	}
 	in, intent, err := gate.Ask(r.Specs, m.req)
 	if err != nil {
 		return m, err

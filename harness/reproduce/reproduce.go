@@ -115,7 +115,10 @@ func (o *Original) CheckGate(gate *harness.Gate) error {
 	}
 	d := testimony.FirstDifference(a, b)
 	hint := "use the fiador that made the pack: its built-in policy is another"
-	if !gate.Builtin && d.Pointer != "/capabilities_sha256" {
+	switch {
+	case d.Pointer == "/tools_sha256":
+		hint = "give the folder of the tools as it was with --tools, or leave --tools out where the pack has none"
+	case !gate.Builtin && d.Pointer != "/capabilities_sha256":
 		hint = "give the profile as it was with --policy"
 	}
 	return otherPolicy("/policy_provenance"+d.Pointer,

@@ -106,8 +106,12 @@ func (b *binding) take(name string) any {
 	return b.params[name]
 }
 
-// transform applies the input transforms to a copy of the parameters.
+// transform applies the input transforms to a copy of the parameters. The schema of the tool
+// is applied first, unless a transform says where.
 func (b *binding) transform(t *Tool, list []input) {
+	if t.params != nil && !slices.ContainsFunc(list, func(in input) bool { return in.byTool }) {
+		list = append([]input{{byTool: true}}, list...)
+	}
 	for _, in := range list {
 		check := in.check
 		if in.byTool {

@@ -7,6 +7,9 @@ type Meaning struct{ ID, Title, Why, Fix string }
 func Meanings() []Meaning {
 	const streams = "look at what the command printed: --evidence FOLDER keeps both streams"
 	return []Meaning{
+		{CallOutput, "The answer to a call cannot be used",
+			"The adapter says how to read what the tool printed, and it cannot be read so, or has more than is kept",
+			"look at what the tool printed: --evidence FOLDER keeps both streams; then correct the adapter's transforms, or the parameters"},
 		{Exit, "The command ended with an exit code other than 0",
 			"One number accepts an execution, and the command gave another; what it wrote is listed and not applied", streams},
 		{NotExecutable, "The command cannot be executed",

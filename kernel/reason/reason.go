@@ -16,6 +16,7 @@ import (
 
 // The ids of the reasons that reject an execution.
 const (
+	CallOutput       = "CALL_OUTPUT"        // and the pointer of the action
 	Exit             = "EXIT"               // and the exit code
 	NotExecutable    = "NOT_EXECUTABLE"     // nothing
 	NotFound         = "NOT_FOUND"          // nothing
@@ -64,7 +65,12 @@ func Missing(output string) Reason { return Reason{OutputMissing, output} }
 func Limit() Reason { return Reason{ID: OutputLimit} }
 
 // StreamCut returns the reason of a run action with a truncated stream.
-func StreamCut(action int) Reason { return Reason{StreamLimit, "/actions/" + strconv.Itoa(action)} }
+func StreamCut(action int) Reason { return Reason{StreamLimit, actionAt(action)} }
+
+// Answer returns the reason of a call whose answer cannot be used.
+func Answer(action int) Reason { return Reason{CallOutput, actionAt(action)} }
+
+func actionAt(action int) string { return "/actions/" + strconv.Itoa(action) }
 
 // Quoted returns a path as a reason shows it if the path would not print, or could be
 // mistaken for something else. The path is cut, quoted and escaped to ASCII.
@@ -118,9 +124,9 @@ func Parse(text string) (Reason, error) {
 		if more {
 			return r, errors.New("is followed by nothing in a result")
 		}
-	case StreamLimit:
-		if n := r.Action(); n < 0 || r != StreamCut(n) {
-			return r, errors.New("does not name a run action")
+	case StreamLimit, CallOutput:
+		if n := r.Action(); n < 0 || subject != actionAt(n) {
+			return r, errors.New("does not name an action")
 		}
 	case OutputMissing, OutputKind, OutputName, WriteOutsideRoot:
 		if more && subject == "" {
@@ -141,8 +147,8 @@ func (r Reason) Number() int {
 	return n
 }
 
-// Action returns the position of the action that a STREAM_LIMIT names, and -1 for other
-// reasons.
+// Action returns the position of the action that a reason names, and -1 for a reason that
+// names none.
 func (r Reason) Action() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(r.Subject, "/actions/"))
 	if err != nil {

@@ -14,7 +14,7 @@ func BenchmarkBytes(b *testing.B) {
 	r := RunResult{
 		RunSchemaVersion: "1.1.0", RunID: "run_20260102T030405Z_0123456789abcdef", StartedAt: "2026-01-02T03:04:05.006Z",
 		CompletedAt: "2026-01-02T03:04:05.007Z", KernelVersion: "0.1.0", Policy: *defaultPolicy(),
-		PolicyProvenance: Provenance{hash, hash, []ModuleDigest{{"builtin/paths.rego", hash}}, Limits{1, kernel.IsolationFull, 2, 3, 4, 5, 6}},
+		PolicyProvenance: Provenance{hash, hash, []ModuleDigest{{"builtin/paths.rego", hash}}, Limits{1, kernel.IsolationFull, 2, 3, 4, 5, 6}, hash},
 		ExecutionMode:    "plan-only", ModelMode: "none", Intent: IntentRef{"intent.json", hash},
 		Bundle: &BundleRef{"bundle_0123456789abcdef", hash}, KernelResultKind: kernel.OutcomeBundle,
 		Decision: kernel.DecisionRecord{Accepted: true, Reasons: []string{}, ValidatedByKernel: true},

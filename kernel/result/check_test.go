@@ -204,7 +204,7 @@ func TestCompareFindsTheFirstDifference(t *testing.T) {
 func TestPlanAgrees(t *testing.T) {
 	full := RunResult{
 		RunSchemaVersion: "1", RunID: "2", StartedAt: "3", CompletedAt: "4", KernelVersion: "5", Policy: *defaultPolicy(),
-		PolicyProvenance: Provenance{"6", "7", []ModuleDigest{{"8", "9"}}, Limits{1, kernel.IsolationFull, 2, 3, 4, 5, 6}},
+		PolicyProvenance: Provenance{"6", "7", []ModuleDigest{{"8", "9"}}, Limits{1, kernel.IsolationFull, 2, 3, 4, 5, 6}, "10"},
 		ExecutionMode:    "a", ModelMode: "b", Intent: IntentRef{"c", "d"}, Bundle: &BundleRef{"e", "f"}, KernelResultKind: "g",
 		Execution:        &kernel.Execution{Cmd: []string{}, Inputs: []kernel.FileRef{}, Outputs: []kernel.FileRef{}},
 		Decision:         kernel.DecisionRecord{Accepted: true, Reasons: []string{"h"}},

@@ -61,6 +61,7 @@ type Provenance struct {
 	CapabilitiesSHA256 canon.ContentHash `json:"capabilities_sha256"`
 	Modules            []ModuleDigest    `json:"modules"` // sorted by name
 	Limits             Limits            `json:"limits"`
+	ToolsSHA256        canon.ContentHash `json:"tools_sha256,omitempty"` // of the index of tools; empty without a registry
 }
 
 // ModuleDigest names one policy module and the hash of its bytes.

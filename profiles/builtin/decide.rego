@@ -119,26 +119,42 @@ strays := [e | some e in input.effects; e.listed == false]
 stopped := {e.id | some e in strays; e.kind == "run"}
 
 # whole gives an effect the members that a finding needs.
-whole(e) := object.union({"id": "", "pointer": "", "path": "", "command": "", "adapter_id": ""}, e)
+whole(e) := object.union({"id": "", "pointer": "", "path": "", "command": "", "tool_id": "", "adapter_id": "", "tool": null}, e)
 
 found contains f if {
 	strays[0]
 	some f in unlisted
 }
 
-unlisted contains {"code": code, "effect": e.id, "path": concat("", [e.pointer, "/argv/0"]), "value": cut(e.command)} if {
+# The intent does not have the arguments of a tool's command: its call is at fault.
+unlisted contains {"code": code, "effect": e.id, "path": concat("", [e.pointer, member]), "value": cut(e.command)} if {
 	some stray in strays
 	stray.kind == "run"
 	e := whole(stray)
 	code := {true: "command_not_a_name", false: "command_unlisted"}[e.id in paths]
+	member := {true: "/argv/0", false: ""}[is_null(e.tool)]
 }
 
+# A call is that of a model, or that of a tool if it is bound to one. A call that could not
+# be bound has a finding that says why.
 unlisted contains {"code": code, "effect": e.id, "path": e.pointer, "value": cut(e.adapter_id)} if {
 	some stray in strays
 	stray.kind == "call"
 	e := whole(stray)
+	is_null(e.tool)
+	not e.id in unbound
 	code := {true: "adapter_missing", false: "adapter_unlisted"}[e.adapter_id == ""]
 }
+
+unlisted contains {"code": "tool_unlisted", "effect": e.id, "path": e.pointer, "value": cut(value)} if {
+	some stray in strays
+	stray.kind == "call"
+	e := whole(stray)
+	is_object(e.tool)
+	value := concat("/", [e.tool_id, e.adapter_id])
+}
+
+unbound := {f.effect | some f in input.findings; f.code in {"tool_unknown", "adapter_unknown", "params_invalid"}}
 
 # Of the writes outside the roots so many are listed, as of the kernel's findings.
 most_listed := 1000

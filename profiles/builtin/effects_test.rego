@@ -254,6 +254,43 @@ test_call_not_allowed if {
 	}
 }
 
+test_tool_not_allowed if {
+	denied := builtin.deny with input as document([], [unlisted(bound("TL-003", "ADP-001")), unlisted(command("rg"))], [])
+		with data.profile as strict
+	{[d.id, d.path, d.msg] | some d in denied} == {
+		["TOOL_NOT_ALLOWED", "/actions/0", `tool "TL-003/ADP-001" is not in allowed_tools (none)`],
+		["CMD_NOT_ALLOWED", "/actions/0", `"rg" is not in allowed_commands (node, npm)`],
+	}
+}
+
+test_tool_permitted if {
+	effects := [listed(bound("TL-003", "ADP-001")), listed(command("rg"))]
+	builtin.deny == set() with input as document([], effects, []) with data.profile as strict
+	builtin.permit == {"call:/actions/0", "run:/actions/0"} with input as document([], effects, []) with data.profile as strict
+}
+
+# A call that could not be bound is denied for the reason alone, and permitted by nothing.
+test_call_not_bound if {
+	every code, id in {"tool_unknown": "TOOL_UNKNOWN", "adapter_unknown": "ADAPTER_UNKNOWN", "params_invalid": "PARAMS_INVALID"} {
+		every effect in [listed(call("A")), unlisted(call("A"))] {
+			doc := document([], [effect], [about(code, effect)])
+			{d.id | some d in builtin.deny} == {id} with input as doc with data.profile as dev
+			builtin.permit == set() with input as doc with data.profile as dev
+		}
+	}
+}
+
+test_tool_status if {
+	effect := listed(bound("TL-003", "ADP-001"))
+	asked := builtin.clarify with input as document([], [effect], [about("tool_experimental", effect)])
+		with data.profile as object.union(strict, {"severity": {"TOOL_EXPERIMENTAL": "clarify"}})
+	{q.id | some q in asked} == {"TOOL_EXPERIMENTAL"}
+	noted := builtin.note with input as document([], [effect], [about("tool_deprecated", effect)]) with data.profile as dev
+	{n.id | some n in noted} == {"TOOL_DEPRECATED"}
+	denied := builtin.deny with input as document([], [effect], [about("tool_inactive", effect)]) with data.profile as dev
+	{d.id | some d in denied} == {"TOOL_INACTIVE"}
+}
+
 # An action's risk_level and risk_tags, and what strict says it is of, or "".
 risk_cases := [
 	[{}, ""],

@@ -55,6 +55,11 @@ call(adapter) := {
 	"tool_id": "t", "adapter_id": adapter,
 }
 
+# bound is a call of a tool, and command the process of one.
+bound(tool, adapter) := object.union(call(adapter), {"tool_id": tool, "tool": {"type": "cli"}})
+
+command(name) := object.union(run(name, []), {"pointer": "/actions/0", "tool": {"type": "cli"}})
+
 # listed and unlisted say what the kernel says of an effect under the profile.
 listed(effect) := object.union(effect, {"listed": true})
 

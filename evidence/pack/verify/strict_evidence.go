@@ -23,7 +23,8 @@ func (s *strictLevel) ownEvidence(e *pack.Evidence) {
 //
 //   - proposal_id and proposal_hash are the bundle's
 //   - runs are the commands of the plan, calls its calls, in their order, from the first
-//     on, with their argv and adapter; what comes behind one that failed did not run
+//     on, with their argv and adapter; what comes behind one that failed did not run. The
+//     command of a tool, and the fallback that answered, are not in the plan
 //   - status is complete exactly if all of the plan ran well
 //   - action_results and unchanged are sorted by path and, together with the responses
 //     of calls, are the outputs of the execution; what was deleted is in addition. A
@@ -162,11 +163,17 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
 		case kernel.ActionCall:
+			if a.bound && len(runs) > 0 && runs[0].Action == i {
+				failed = runs[0].ExitCode != 0 || s.cut(i) || slices.Contains(s.run.Decision.Reasons, reason.Answer(i).String())
+				if runs = runs[1:]; failed {
+					break
+				}
+			}
 			if len(calls) == 0 || calls[0].Action != i {
 				stuck = true
 				break
 			}
-			if calls[0].AdapterID != a.AdapterID {
+			if !a.bound && calls[0].AdapterID != a.AdapterID {
 				s.fault("ST7", pack.At(pack.EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls)), "adapter_id"), "not the adapter of action %d", i)
 			}
 			calls = calls[1:]

@@ -14,8 +14,8 @@ import (
 // checkModelIO is ST10: the recording is that of the calls of the evidence.
 //
 //   - mode is the model mode of the run; a run without a model has no calls, nor has its
-//     plan
-//   - interactions are the calls, in their order, with their prompt and response
+//     plan, except for those that tools perform
+//   - interactions are the other calls, in their order, with their prompt and response
 //   - the prompt is the one that the plan's call sends to the model; calls that were not
 //     come to would go to the same adapter, and have a prompt too
 //   - the output that the response is has its length; that it is one is ST7
@@ -25,8 +25,8 @@ func (s *strictLevel) checkModelIO() {
 	if s.run == nil || s.evidence == nil {
 		return
 	}
-	calls := s.evidence.Calls
-	switch planned := s.plan.calls(); {
+	calls := slices.DeleteFunc(slices.Clone(s.evidence.Calls), func(c pack.CallEvidence) bool { return s.plan.isBound(c.Action) })
+	switch planned := s.plan.modelCalls(); {
 	case s.run.ModelMode != "none":
 	case len(calls) > 0:
 		s.fault("ST10", pack.At(pack.EvidenceFile, "calls"), "model mode none calls no model")
@@ -51,7 +51,7 @@ func (s *strictLevel) checkModelIO() {
 // checkUncalled compares the recording with the calls of the plan that the execution did
 // not reach. These calls were checked before anything was executed.
 func (s *strictLevel) checkUncalled(m *pack.ModelIO, calls []pack.CallEvidence) {
-	for _, i := range s.plan.calls() {
+	for _, i := range s.plan.modelCalls() {
 		if slices.ContainsFunc(calls, func(c pack.CallEvidence) bool { return c.Action == i }) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -19,7 +20,8 @@ type plan struct {
 type planned struct {
 	kernel.Action
 	output kernel.Output
-	at     int // position of the output
+	at     int  // position of the output
+	bound  bool // a call that a tool performs
 }
 
 // calls returns the positions of the calls of a whole plan.
@@ -33,11 +35,19 @@ func (p plan) calls() []int {
 	return list
 }
 
+// modelCalls returns the positions of the calls of models.
+func (p plan) modelCalls() []int {
+	return slices.DeleteFunc(p.calls(), p.isBound)
+}
+
+// isBound says whether a tool performs the action at a position.
+func (p plan) isBound(i int) bool { return i < len(p.actions) && p.actions[i].bound }
+
 // readPlan makes the plan of a bundle that was made again.
 func (s *strictLevel) readPlan(b *kernel.Bundle, again kernel.Rebuilt) {
 	p := plan{actions: make([]planned, len(again.Actions)), last: map[string]*planned{}}
 	for i, a := range again.Actions {
-		p.actions[i] = planned{a, b.Outputs[again.At[i]], again.At[i]}
+		p.actions[i] = planned{a, b.Outputs[again.At[i]], again.At[i], again.Tools[i].ToolSHA256 != ""}
 		if a.Kind == kernel.ActionWrite {
 			p.files++
 			p.last[a.Path] = &p.actions[i]

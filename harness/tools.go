@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/fiador/fiador/harness/dispatch"
+	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/adapter"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Tools is a registry of tools. It is safe for concurrent runs.
+type Tools interface {
+	// Bind binds the call action at a position of an intent to its tool. known is false if
+	// the registry does not have the tool. The error is a *result.RunError about the registry:
+	// a fault of the call is a finding. Bind reads each document once, so that what is
+	// performed is what was decided.
+	Bind(position int, a kernel.Action) (call BoundCall, known bool, err error)
+
+	// SHA256 returns the hash of the registry's index, which has the hashes of all its documents.
+	SHA256() canon.ContentHash
+}
+
+// BoundCall is a call that is bound to a tool. Adapters are its candidates as they are
+// performed.
+type BoundCall struct {
+	kernel.Call
+	Adapters execute.ToolCall
+}
+
+// registry is the Tools of a folder.
+type registry struct {
+	mu   sync.Mutex
+	from *dispatch.Registry
+}
+
+// ToolsOf returns the tools of a registry.
+func ToolsOf(r *dispatch.Registry) Tools { return &registry{from: r} }
+
+func (r *registry) SHA256() canon.ContentHash { return r.from.SHA256() }
+
+func (r *registry) Bind(position int, a kernel.Action) (bound BoundCall, known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.from.Has(a.ToolID) {
+		return bound, false, nil
+	}
+	call, found, err := r.from.Bind(a.ToolID, a.AdapterID, a.Params)
+	if err != nil {
+		return bound, true, err
+	}
+	at := "/actions/" + strconv.Itoa(position)
+	for _, f := range found {
+		bound.Findings = append(bound.Findings, findingOf(at, a, f))
+	}
+	if call == nil {
+		return bound, true, nil
+	}
+	bound.Adapters = call.Bound
+	for _, b := range call.Bound {
+		tool := kernel.Tool{
+			Type: string(b.Adapter.Type), Version: call.Tool.Version, Status: call.Tool.Status,
+			ToolSHA256: call.Tool.SHA256, AdapterSHA256: b.Adapter.SHA256, Operation: b.Operation, Method: b.Method, Hosts: b.Hosts,
+		}
+		if b.Adapter.Server != nil {
+			tool.ServerSHA256 = b.Adapter.Server.SHA256
+		}
+		c := kernel.Candidate{AdapterID: b.Adapter.AdapterID, Tool: tool, Env: b.Env, Stdin: b.Stdin}
+		if b.IsProcess() {
+			c.Argv = b.Argv
+		}
+		bound.Candidates = append(bound.Candidates, c)
+	}
+	return bound, true, nil
+}
+
+// findingOf returns a finding of a binding as one about the call at a pointer.
+func findingOf(at string, a kernel.Action, f adapter.Finding) kernel.Finding {
+	k := kernel.Finding{Code: f.Code, Path: at + "/tool_id", Effect: string(kernel.EffectCall) + ":" + at, Value: canon.Cut(a.ToolID)}
+	switch f.Code {
+	case finding.AdapterUnknown:
+		k.Path, k.Value = at+"/adapter_id", f.Value
+	case finding.ParamsInvalid:
+		k.Path, k.Value = at+"/params"+f.Pointer, canon.Cut(f.Why)
+	case finding.ToolInactive:
+		switch f.Value {
+		case "deprecated":
+			k.Code = finding.ToolDeprecated
+		case "experimental":
+			k.Code = finding.ToolExperimental
+		default:
+			k.Other = f.Value
+		}
+	}
+	return k
+}
+
+// UseTools gives the gate a registry of tools, before its first run.
+func (g *Gate) UseTools(tools Tools) {
+	g.Tools, g.Provenance.ToolsSHA256 = tools, tools.SHA256()
+}
+
+// bind binds the calls of an intent to the tools of a registry. In model modes record and
+// replay, a call of a tool that the registry does not have is that of a model.
+func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
+	calls := map[int]kernel.Call{}
+	for i, a := range in.Actions {
+		if a.Kind != kernel.ActionCall {
+			continue
+		}
+		call, known, err := tools.Bind(i, a)
+		switch {
+		case err != nil:
+			return kernel.Intent{}, err
+		case known:
+			calls[i] = call.Call
+		case req.ModelMode == ModelNone:
+			at := "/actions/" + strconv.Itoa(i)
+			calls[i] = kernel.Call{Findings: []kernel.Finding{{
+				Code: finding.ToolUnknown, Path: at + "/tool_id", Effect: string(kernel.EffectCall) + ":" + at, Value: canon.Cut(a.ToolID),
+			}}}
+		}
+	}
+	return in.Bind(calls), nil
+}
+
+// toolCalls returns the bound calls of an intent as they are performed.
+func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
+	calls := map[int]execute.ToolCall{}
+	for i := range in.Calls() {
+		call, _, err := g.Tools.Bind(i, in.Actions[i])
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = call.Adapters
+		for _, b := range call.Adapters {
+			if err := g.startable("/actions/"+strconv.Itoa(i), b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return calls, nil
+}
+
+// startable refuses, before any effect, an adapter that cannot be performed as its document
+// demands.
+func (g *Gate) startable(at string, b *adapter.Bound) error {
+	why := ""
+	switch cli := b.Adapter.Interface.CLI; {
+	case cli == nil:
+		why = "only the commands of type cli are performed, and it is of type " + string(b.Adapter.Type)
+	case len(b.Secrets) > 0:
+		why = "no secret is given to a command"
+	case cli.ExecutableSHA256 != "":
+		why = "no command is compared with executable_sha256"
+	case len(b.Hosts) > 0:
+		why = "no list of hosts is enforced"
+	}
+	if why != "" {
+		return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+": "+why,
+			"use another adapter, or --mode plan-only for the decision and the bundle", runerr.At(at))
+	}
+	return g.allows(at, b.Argv, b.Env)
+}

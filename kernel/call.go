@@ -1,0 +1,165 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
+)
+
+// Call is what a registry of tools makes of a call action. Without a registry an intent
+// has none, and its calls are those of models.
+type Call struct {
+	// Candidates are the ways to perform the call: the adapter of the call first, then its
+	// fallbacks in their order. Without a candidate a finding says why.
+	Candidates []Candidate
+	Findings   []Finding // about the call and its parameters
+}
+
+// Candidate is an adapter that is bound to the parameters of a call. Argv is nil if no
+// process is started.
+type Candidate struct {
+	AdapterID string
+	Tool      Tool
+	Argv      []string
+	Env       map[string]string
+	Stdin     *string
+}
+
+// Tool says which documents of a registry stand behind an effect. Only a binding makes
+// one: an intent cannot.
+type Tool struct {
+	Type          string            `json:"type"` // cli, api, sdk or mcp
+	Version       string            `json:"version"`
+	Status        string            `json:"status"`
+	ToolSHA256    canon.ContentHash `json:"tool_sha256"`
+	AdapterSHA256 canon.ContentHash `json:"adapter_sha256"`
+	ServerSHA256  canon.ContentHash `json:"server_sha256,omitempty"`
+	Operation     string            `json:"operation,omitempty"`
+	Method        string            `json:"method,omitempty"`
+	Hosts         []string          `json:"hosts"`
+}
+
+// Bind returns the intent with what a registry makes of its calls, by action.
+func (in Intent) Bind(calls map[int]Call) Intent {
+	in.calls = calls
+	return in
+}
+
+// Calls returns what Bind was given.
+func (in Intent) Calls() map[int]Call { return in.calls }
+
+// tool returns the documents behind the call itself, or nothing for a call of a model.
+func (c Call) tool() (t Tool) {
+	if len(c.Candidates) > 0 {
+		t = c.Candidates[0].Tool
+	}
+	return t
+}
+
+// effects returns the effects of a bound call: for each candidate a call, and a run if it
+// starts a process. Ids of fallbacks end in "@" and the adapter.
+func (c Call) effects(a Action, i int) []Effect {
+	at := place{"/actions/", i, ""}
+	if len(c.Candidates) == 0 {
+		return []Effect{a.effect(at.pointer())}
+	}
+	var list []Effect
+	for n, to := range c.Candidates {
+		tool, suffix := to.Tool, c.suffix(n)
+		list = append(list, Effect{
+			ID: at.effect(EffectCall) + suffix, Kind: EffectCall, Pointer: at.pointer(),
+			ToolID: a.ToolID, AdapterID: to.AdapterID, Tool: &tool,
+		})
+		if to.Argv != nil {
+			run := to.action().effect(at.pointer())
+			run.ID, run.Tool = run.ID+suffix, &tool
+			list = append(list, run)
+		}
+	}
+	return list
+}
+
+// suffix ends the ids of the effects of a candidate.
+func (c Call) suffix(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return "@" + c.Candidates[n].AdapterID
+}
+
+// action returns the process of a candidate as a run action.
+func (c Candidate) action() Action {
+	return Action{Kind: ActionRun, Argv: c.Argv, Env: c.Env, Stdin: c.Stdin}
+}
+
+// findings returns the findings of find about each process of a bound call. They point to
+// the call, because the intent does not have the arguments of the process.
+func (c Call) findings(i int, find func(Action) []Finding) []Finding {
+	at := place{"/actions/", i, ""}
+	var list []Finding
+	for n, to := range c.Candidates {
+		if to.Argv == nil {
+			continue
+		}
+		for _, f := range find(to.action()) {
+			f.Path, f.Effect = at.pointer(), at.effect(EffectRun)+c.suffix(n)
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// unreachable returns a finding for each host of a bound call that the profile does not let
+// it reach.
+func (p Profile) unreachable(c Call, i int) []Finding {
+	at := place{"/actions/", i, ""}
+	var list []Finding
+	for n, to := range c.Candidates {
+		for _, host := range to.Tool.Hosts {
+			if !p.AllowNetwork {
+				list = append(list, Finding{
+					Code: finding.HostNotAllowed, Path: at.pointer(), Effect: at.effect(EffectCall) + c.suffix(n), Value: canon.Cut(host),
+				})
+			}
+		}
+	}
+	return list
+}
+
+// listsTool says whether the profile lists the tool of a call. An entry is a tool, a tool
+// and an adapter with a slash between, or the beginning of these with a "*" behind it. "@"
+// and a hash behind the first two pin the document that is named last.
+func (p Profile) listsTool(e *Effect) bool {
+	if p.AllowedTools.All {
+		return true
+	}
+	whole := e.ToolID + "/" + e.AdapterID
+	return slices.ContainsFunc(p.AllowedTools.Names, func(entry string) bool {
+		if begin, ok := strings.CutSuffix(entry, "*"); ok {
+			return strings.HasPrefix(whole, begin)
+		}
+		name, pin, pinned := strings.Cut(entry, "@")
+		of := e.Tool.AdapterSHA256
+		if name == e.ToolID {
+			of = e.Tool.ToolSHA256
+		}
+		return (name == e.ToolID || name == whole) && (!pinned || canon.ContentHash(pin) == of)
+	})
+}
+
+// ToolBelow says whether an entry of allowed_tools lists nothing that the other entry does
+// not list.
+func ToolBelow(entry, other string) bool {
+	name, _, _ := strings.Cut(entry, "@")
+	begin, open := strings.CutSuffix(name, "*") // what every listed name begins with
+	if !open && !strings.Contains(name, "/") {
+		begin += "/"
+	}
+	if all, ok := strings.CutSuffix(other, "*"); ok {
+		return strings.HasPrefix(begin, all)
+	}
+	ofTool := !strings.ContainsAny(other, "/@") && strings.HasPrefix(begin, other+"/")
+	return entry == other || name == other || ofTool
+}
