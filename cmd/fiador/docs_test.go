@@ -33,7 +33,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 func TestPagesRun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
-		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "specs/safe-run.md",
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "specs/safe-run.md",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -46,6 +46,9 @@ func TestPagesRun(t *testing.T) {
 			case "docs/packs.md":
 				needSandbox(t, "node")
 				needPrograms(t, "jq", "sha256sum", "base64", "openssl", "cmp")
+			case "docs/tools.md":
+				needSandbox(t, "wc")
+				needPrograms(t, "jq", "sed")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			case "docs/logging.md", "specs/safe-run.md":

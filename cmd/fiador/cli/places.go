@@ -35,6 +35,7 @@ const (
 	Exposed                    // a place that an execution can read
 	Worked                     // a place that an execution can read while it runs
 	Changed                    // a folder that an execution changes
+	Registry                   // the folder of the tools
 
 	Answers = Written | Kept | Answer
 )
@@ -79,6 +80,7 @@ var rules = []struct {
 	{Written, Ledgers, func(_ *App, x, y spot) error { return ApartFromLedger(x.path, y.path) }},
 	{Written, Secret, notKey},
 	{Secret, Exposed, apart},
+	{Registry, Guarded | Changed, outside},
 	{Ledgers, Changed, apart},
 	{Written | Reached, 0, (*App).notPlanted},
 	{Packs, 0, func(_ *App, x, _ spot) error {
@@ -234,6 +236,15 @@ func apart(_ *App, x, y spot) error {
 	in, err := Beneath(y.path, x.path)
 	if err == nil && in {
 		err = Unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
+	}
+	return err
+}
+
+// outside refuses tools in a folder that the intent is about.
+func outside(_ *App, x, y spot) error {
+	in, err := Beneath(y.path, x.path)
+	if err == nil && in {
+		err = Unfit("keep the tools in a folder of their own, and gate another one", "the folder of %s %q lies in %q: whoever changes that folder could change the tools", x.what, screen.Path(x.path), screen.Path(y.path))
 	}
 	return err
 }

@@ -28,6 +28,7 @@ import (
 // without it a code is explained. The policy says which rules have records.
 type explainFlags struct {
 	policies.GateFlags
+	tools  policies.ToolFlags
 	intent string
 	format string
 }
@@ -66,6 +67,7 @@ Exit codes:
 		},
 	}
 	f.Register(cmd)
+	f.tools.Register(cmd)
 	cmd.Flags().StringVar(&f.intent, "intent", "", "intent to explain the decision of; - is standard input")
 	cli.FormatFlag(cmd, &f.format, "text", "json")
 	return cmd
@@ -203,6 +205,9 @@ func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
 // is 0 for every decision, and 2 without one. Nothing is executed or recorded.
 func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
 	gate, err := policies.OpenGate(ctx, a, f.GateFlags)
+	if err == nil {
+		err = f.tools.Use(a, gate)
+	}
 	if err != nil {
 		return err
 	}
@@ -311,6 +316,9 @@ func effectValue(e kernel.Effect) string {
 	case kernel.EffectRun:
 		return canon.Cut(strings.Join(e.Argv, " "))
 	case kernel.EffectCall:
+		if e.Tool != nil {
+			return canon.Cut(e.ToolID + "/" + e.AdapterID)
+		}
 		return canon.Cut(e.ToolID)
 	}
 	return canon.Cut(e.Path)

@@ -26,6 +26,7 @@ import (
 // exit status 1 into 0.
 type checkFlags struct {
 	policies.GateFlags
+	policies.ToolFlags
 	decisions.ReportFlags
 	ledgers.RecordFlags
 	record     bool
@@ -73,6 +74,7 @@ Exit codes:
 		},
 	}
 	f.GateFlags.Register(cmd)
+	f.ToolFlags.Register(cmd)
 	f.ReportFlags.Register(cmd)
 	f.RecordFlags.Register(cmd)
 	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named to record every decision in")
@@ -88,6 +90,7 @@ func checkPlaces(a *cli.App, files []intake.File, f checkFlags) cli.Places {
 	for _, t := range files {
 		p.Add(cli.Needed, "INTENT", "intent", t.Name)
 	}
+	f.ToolFlags.Places(&p)
 	f.ReportFlags.Places(&p)
 	ledgers.RecordPlaces(a, f.RecordFlags, &p)
 	p.Add(cli.Guarded, "--tree", "tree", f.Tree)
@@ -127,6 +130,9 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 		defer log.Close()
 	}
 	gate, err := harness.OpenGate(ctx, sources, a.Specs, policy.DefaultLimits())
+	if err == nil {
+		err = f.Use(a, gate)
+	}
 	if err != nil {
 		return err
 	}

@@ -320,6 +320,16 @@ func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *har
 			return nil
 		}
 	}
+	if f.out != "" {
+		keep := to.Keep
+		to.Keep = func(p *execute.Performed) error {
+			err := keepAnswer(a, f.out, p)
+			if err == nil && keep != nil {
+				err = keep(p)
+			}
+			return err
+		}
+	}
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
 			Folder: func() (string, error) { return folders.Named("promote", f.promote) }, State: e.state,

@@ -35,6 +35,7 @@ import (
 // flag was given.
 type reproduceFlags struct {
 	policies.GateFlags
+	policies.ToolFlags
 	intent string
 	work   string
 	read   []string
@@ -78,6 +79,7 @@ Exit codes:
 	}
 	cli.RefuseEmpty(cmd, "intent", "policy", "tree", "work")
 	f.GateFlags.Register(cmd)
+	f.ToolFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
 	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
@@ -235,7 +237,11 @@ func gateOf(ctx context.Context, a *cli.App, o *reproduce.Original, f reproduceF
 	// No answer depends on the time that it takes. An emulated machine may be slow.
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline = time.Minute, time.Minute
-	return harness.OpenGate(ctx, s, a.Specs, limits)
+	gate, err := harness.OpenGate(ctx, s, a.Specs, limits)
+	if err == nil {
+		err = f.Use(a, gate)
+	}
+	return gate, err
 }
 
 // again reproduces the run, in a sandbox if it was an execution.

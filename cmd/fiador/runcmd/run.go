@@ -24,11 +24,13 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// runFlags are the flags of run: the policy, the forms of the answer, the execution,
-// the model calls, and what is kept. bundle is a file for the bytes that bundle.sha256
-// covers.
+// runFlags are the flags of run: the policy, the tools, the forms of the answer, the
+// execution, the model calls, and what is kept. bundle is a file for the bytes that
+// bundle.sha256 covers, and out, of tool call, one for the answer. source is the intent of
+// tool call.
 type runFlags struct {
 	policies.GateFlags
+	policies.ToolFlags
 	decisions.ReportFlags
 	executingFlags
 	modelFlags
@@ -36,6 +38,8 @@ type runFlags struct {
 	mode      string
 	modelMode string
 	bundle    string
+	out       string
+	source    []byte
 }
 
 // The values of --mode and --model-mode.
@@ -82,6 +86,7 @@ Exit codes:
 	}
 	cli.RefuseEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work")
 	f.GateFlags.Register(cmd)
+	f.ToolFlags.Register(cmd)
 	f.ReportFlags.Register(cmd)
 	f.executingFlags.register(cmd)
 	f.modelFlags.register(cmd)
@@ -115,8 +120,12 @@ func checkRun(a *cli.App, intent string, f runFlags) error {
 // runPlaces lists the files and folders that the flags of a run name.
 func runPlaces(a *cli.App, intent string, f runFlags) cli.Places {
 	var p cli.Places
-	p.Add(cli.Input|cli.Asked|cli.Needed, "INTENT", "intent", intent)
+	if f.source == nil {
+		p.Add(cli.Input|cli.Asked|cli.Needed, "INTENT", "intent", intent)
+	}
+	p.Add(cli.Answers|cli.Alone|cli.Needed, "--out", "answer", f.out)
 	p.Add(cli.Needed, "--policy", "policy", policies.ProfileFiles(f.Policy)...)
+	f.ToolFlags.Places(&p)
 	f.ReportFlags.Places(&p)
 	ledgers.RecordPlaces(a, f.RecordFlags, &p)
 	p.Add(cli.Answers|cli.Alone|cli.Needed, "--bundle", "bundle", f.bundle)
@@ -171,11 +180,17 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 		defer func() { _ = w.Abort() }()
 	}
 	opened := policies.OpenGateAhead(ctx, a, sources)
-	src, readErr := a.Read(ctx, name, canon.MaxIntentBytes)
+	src, readErr := cli.Source{Bytes: f.source, Path: name}, error(nil)
+	if f.source == nil {
+		src, readErr = a.Read(ctx, name, canon.MaxIntentBytes)
+	}
 	if len(src.Bytes) > cli.LargeIntent {
 		debug.SetGCPercent(cli.UsualGC)
 	}
 	gate, err := opened()
+	if err == nil {
+		err = f.Use(a, gate)
+	}
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/fiador/fiador/harness/dispatch"
 )
 
-// Tool returns the group of commands of a folder of tools.
-func Tool(a *cli.App) *cobra.Command {
+// Tool returns the group of commands of a folder of tools, with further commands.
+func Tool(a *cli.App, more ...*cobra.Command) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "tool",
-		Short: "index, show and check the tools that calls may name",
+		Short: "index, show, check and call the tools that intents may name",
 		Long: `The commands of a folder of tools. DIR has a folder for each tool, with the tool's
 document tool.yaml and one document for each of its adapters, and a folder servers
 with the documents of MCP servers. Each may be JSON as well. Its index tools.json
@@ -31,7 +31,7 @@ Exit codes:
 		Example: `  fiador tool index tools
   fiador tool check tools
   fiador tool show TL-003/ADP-001 --tools tools --level L2`,
-	}, indexCommand(a), listCommand(a), showCommand(a), checkCommand(a))
+	}, append([]*cobra.Command{indexCommand(a), listCommand(a), showCommand(a), checkCommand(a)}, more...)...)
 }
 
 // indexCommand writes the index. With --check it writes nothing.
