@@ -210,7 +210,7 @@ var levels = []string{
 	"kernel/adapter/params kernel/reason kernel/argv",
 	"kernel kernel/adapter/answer",
 	"kernel/adapter kernel/result",
-	"kernel/adapter/level specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen policy/stored",
+	"kernel/adapter/level specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/outbound harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen policy/stored",
 	"policy evidence/transcript/transcripttest specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/resultfile evidence/testimony harness/sandbox cmd/safe-run policy/devel",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",

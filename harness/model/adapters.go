@@ -1,11 +1,11 @@
 package model
 
 import (
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/harness/outbound"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
@@ -97,18 +97,8 @@ func BaseFault(base string) (msg, hint string) {
 			return "not a port from 1 to 65535", form
 		}
 	}
-	if u.Scheme == "http" && !ofThisMachine(u.Hostname()) {
+	if u.Scheme == "http" && !outbound.OfThisMachine(u.Hostname()) {
 		return "http to another machine: the key and the prompts could be read on the way", "use https; http is for an endpoint on the machine itself (localhost, 127.0.0.1, [::1])"
 	}
 	return "", ""
-}
-
-// ofThisMachine says whether a host of a URL names the machine itself. The address of
-// the name is checked again when a connection is made.
-func ofThisMachine(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -1,0 +1,147 @@
+// Package outbound makes the connections that this program itself makes: it owns the
+// dialler, the checks of addresses, and one HTTP request. Whatever the environment says, no
+// proxy is used and no redirect is followed.
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// MaxHeaderBytes is the maximum size of an endpoint's header before the body of its
+// answer.
+const MaxHeaderBytes = 64 << 10
+
+// Request is one HTTP request, whose answer is JSON.
+type Request struct {
+	Method string
+	URL    string // for http, only addresses of this machine are allowed
+	Header http.Header
+	Body   []byte
+	Most   int64 // bytes of the answer
+}
+
+// Fault says why a request has no answer. It names no address.
+type Fault struct {
+	Msg    string
+	Status int  // of an answer whose status is not 2xx; else 0
+	Type   bool // the answer is of another type
+}
+
+// Send sends the request and returns the body of the answer. It returns Most+1 bytes of a
+// body that is longer than Most.
+func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, &Fault{Msg: "no request can be made for the base URL"}
+	}
+	req.Header = r.Header
+	t := transport(req.URL.Scheme == "http")
+	defer t.CloseIdleConnections()
+	client := http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, &Fault{Msg: connectFault(ctx, err)}
+	}
+	defer resp.Body.Close()
+	if code := resp.StatusCode; code < 200 || code > 299 {
+		msg := "the endpoint answered " + strconv.Itoa(code)
+		if code >= 300 && code <= 399 {
+			msg += ", and a redirect is not followed"
+		}
+		return nil, &Fault{Msg: msg, Status: code}
+	}
+	if msg := typeFault(resp.Header); msg != "" {
+		return nil, &Fault{Msg: msg, Type: true}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, r.Most+1))
+	if err != nil {
+		return nil, &Fault{Msg: connectFault(ctx, err)}
+	}
+	return body, nil
+}
+
+// errElsewhere says that the name of this machine leads to another machine.
+var errElsewhere = errors.New("not an address of this machine")
+
+// transport returns the transport for one request. It uses nothing from the environment.
+func transport(local bool) *http.Transport {
+	d := &net.Dialer{}
+	if local {
+		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || !to.Addr().Unmap().IsLoopback() {
+				return errElsewhere
+			}
+			return nil
+		}
+	}
+	return &http.Transport{
+		Proxy: nil, DialContext: d.DialContext,
+		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSNextProto:       map[string]func(string, *tls.Conn) http.RoundTripper{},
+		DisableKeepAlives:  true,
+		DisableCompression: true, MaxResponseHeaderBytes: MaxHeaderBytes,
+	}
+}
+
+// connectFault says why there is no answer, without naming the address.
+func connectFault(ctx context.Context, err error) string {
+	var (
+		dns   *net.DNSError
+		errno syscall.Errno
+		cert  *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "no answer in the time that was left"
+	case ctx.Err() != nil:
+		return "interrupted"
+	case errors.Is(err, errElsewhere):
+		return "the host of the base URL is not this machine, and http is for this machine alone"
+	case errors.As(err, &dns):
+		return "the host of the base URL could not be found"
+	case errors.As(err, &cert):
+		return "the certificate of the endpoint is not accepted"
+	case errors.As(err, &errno):
+		return "no connection: " + strings.ToLower(errno.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection ended before the answer did"
+	}
+	return "no answer that can be understood"
+}
+
+// typeFault says why a body of that type cannot be accepted.
+func typeFault(h http.Header) string {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	switch {
+	case err != nil || kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")):
+		return "the answer is not of a JSON type"
+	case params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8"):
+		return "the answer is not in UTF-8"
+	}
+	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return "the answer is compressed, which nobody asked for"
+	}
+	return ""
+}
+
+// OfThisMachine says whether a host of a URL names the machine itself. The address of
+// the name is checked again when a connection is made.
+func OfThisMachine(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
