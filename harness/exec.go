@@ -81,7 +81,7 @@ func ProfileGate(r policy.Resolved) *Gate {
 // Confinement is the sandbox of one command under the profile.
 func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sandbox.Request {
 	return sandbox.Request{
-		Work: work, Write: write, Read: read, Protect: execute.Protected(), Network: g.Profile.AllowNetwork,
+		Work: work, Write: write, Read: read, Protect: execute.Protected(), Network: g.Profile.NetLevel() == contract.Open,
 		Limits: g.Limits(), Least: sandbox.Isolation(g.Profile.Isolation),
 	}
 }

@@ -28,7 +28,7 @@ func TestNetworkOfACommand(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			h := harnesstest.NewTier(t, isolation)
 			for _, allowed := range []bool{false, true} {
-				x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.AllowNetwork = allowed })
+				x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.AllowNetwork, p.NetworkHosts.All = allowed, allowed })
 				p := performed(t, x, harness.Exec{Argv: []string{bash, "-c", connect}, Work: t.TempDir()})
 				if got := string(p.Stdout.Bytes) == "connected\n"; got != allowed {
 					t.Errorf("exec, allow_network %t: connected %t (%s)", allowed, got, p.Stderr.Bytes)

@@ -155,7 +155,7 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, to
 		Profile: g.Profile,
 		Sandbox: sandbox.Request{
 			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
-			Protect: execute.Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
+			Protect: execute.Protected(), Network: g.Profile.NetLevel() == contract.Open, Limits: g.Limits(),
 			Least: sandbox.Isolation(g.Profile.Isolation),
 		},
 		Rules:  g.Rules(),

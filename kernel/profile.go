@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/argv"
+	"github.com/fiador/fiador/kernel/contract"
 )
 
 // PolicyProfile is the part of a profile that a RunResult carries. It has exactly the
@@ -135,6 +136,18 @@ type Profile struct {
 	Isolation           Isolation           `json:"isolation"` // the weakest isolation that an execution may have
 	ShellMetacharacters Metacharacters      `json:"shell_metacharacters,omitempty"`
 	AllowedTools        AllowList           `json:"allowed_tools,omitzero"`
+	NetworkHosts        AllowList           `json:"network_hosts,omitzero"` // hosts that commands may reach, if AllowNetwork
+	Registries          []string            `json:"registries,omitempty"`   // hosts of package registries, likewise
+}
+
+// NetLevel returns the level of access to the network.
+func (p Profile) NetLevel() contract.NetLevel {
+	return contract.NetworkLevel(p.AllowNetwork, contract.AllowList(p.NetworkHosts), p.Registries)
+}
+
+// Hosts returns the entries of both lists of hosts.
+func (p Profile) Hosts() AllowList {
+	return AllowList{All: p.NetworkHosts.All, Names: slices.Concat(p.NetworkHosts.Names, p.Registries)}
 }
 
 // lists says whether the profile lists an effect (Effect.Listed). A list that allows
@@ -208,6 +221,8 @@ func (p Profile) WiderThan(q Profile) []string {
 	add("isolation", !p.Isolation.AtLeast(q.Isolation))
 	add("shell_metacharacters", p.ShellMetacharacters != MetacharactersDeny && q.ShellMetacharacters == MetacharactersDeny)
 	add("allowed_tools", p.AllowedTools.widerThan(q.AllowedTools, ToolBelow))
+	add("network_hosts", p.NetworkHosts.widerThan(q.Hosts(), contract.HostWithin))
+	add("registries", AllowList{Names: p.Registries}.widerThan(q.Hosts(), contract.HostWithin))
 	return wider
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/contract"
 )
 
 // The values of Origin.From.
@@ -70,9 +71,17 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 		Isolation:           n.isolation(own.Isolation, base.Isolation),
 		ShellMetacharacters: n.metacharacters(own.ShellMetacharacters, base.ShellMetacharacters),
 		AllowedTools:        n.allowed("allowed_tools", own.AllowedTools, base.AllowedTools, commonTools),
+		NetworkHosts:        n.hosts("network_hosts", own.NetworkHosts, base.NetworkHosts, base.Hosts()),
+		Registries:          n.hosts("registries", kernel.AllowList{Names: own.Registries}, kernel.AllowList{Names: base.Registries}, base.Hosts()).Names,
 	}
 	if n.err != nil {
 		return Resolved{}, n.err
+	}
+	if !p.AllowNetwork && m["network_hosts"] == nil && m["registries"] == nil {
+		p.NetworkHosts, p.Registries = kernel.AllowList{}, nil // the base's lists
+	}
+	if err := checkNetwork(p); err != nil {
+		return Resolved{}, err
 	}
 	return Resolved{Profile: p, Extends: base.Name, Origins: n.origins}, nil
 }
@@ -131,6 +140,15 @@ func (n *narrowing) allowed(name string, own, base kernel.AllowList, meet func(o
 	}
 	n.from(name, slices.Equal(joined, names), slices.Equal(joined, base.Names))
 	return kernel.AllowList{Names: joined}
+}
+
+// hosts is allowed for a list of hosts. It keeps what lies within an entry of any list of
+// the base.
+func (n *narrowing) hosts(name string, own, base, lists kernel.AllowList) kernel.AllowList {
+	if _, ok := n.given[name]; !ok {
+		lists = base
+	}
+	return n.allowed(name, own, lists, commonHosts)
 }
 
 // list is allowed for a list that cannot be "*".
@@ -214,26 +232,29 @@ func common(own, base []string) []string {
 
 // commonRoots returns the folders below which both lists allow everything. Of a pair in
 // which one folder lies below the other, it keeps the deeper one.
-func commonRoots(own, base []string) []string { return deeper(own, base, kernel.Beneath) }
+func commonRoots(own, base []string) []string { return narrower(own, base, kernel.Beneath) }
+
+// commonHosts returns the entries for hosts that both lists allow. Of a pair in which one
+// entry lies within the other, it keeps the narrower one.
+func commonHosts(own, base []string) []string { return narrower(own, base, contract.HostWithin) }
 
 // commonTools returns the entries that allow only what both lists allow.
-func commonTools(own, base []string) []string { return deeper(own, base, kernel.ToolBelow) }
+func commonTools(own, base []string) []string { return narrower(own, base, kernel.ToolBelow) }
 
-// deeper returns, of each pair of an own entry and one of the base, the entry that lies
-// below the other. It returns each once.
-func deeper(own, base []string, below func(entry, other string) bool) []string {
+// narrower returns of each pair in which one name lies within the other the narrower one.
+func narrower(own, base []string, within func(name, by string) bool) []string {
 	kept := []string{}
-	keep := func(entry string) {
-		if !slices.Contains(kept, entry) {
-			kept = append(kept, entry)
+	keep := func(name string) {
+		if !slices.Contains(kept, name) {
+			kept = append(kept, name)
 		}
 	}
 	for _, o := range own {
 		for _, b := range base {
 			switch {
-			case below(o, b):
+			case within(o, b):
 				keep(o)
-			case below(b, o):
+			case within(b, o):
 				keep(b)
 			}
 		}

@@ -200,6 +200,7 @@ type Error struct {
 	Line   int
 	Rule   string
 	Msg    string
+	Hint   string // advice, or empty
 }
 
 // Error returns "FILE:LINE: MSG", with the parts that are known.

@@ -62,7 +62,7 @@ func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, erro
 	if _, ok := m["extends"]; ok {
 		return kernel.Profile{}, profileErrorf("a built-in profile extends no other")
 	}
-	if err := checkWhole(m); err != nil {
+	if err := checkWhole(p, m); err != nil {
 		return kernel.Profile{}, err
 	}
 	return p, nil
@@ -87,7 +87,7 @@ func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel
 		}
 		return narrow(beneath, m)
 	}
-	if err := checkWhole(m); err != nil {
+	if err := checkWhole(p, m); err != nil {
 		return Resolved{}, err
 	}
 	r := Resolved{Profile: p}
@@ -107,6 +107,7 @@ func Members() []string {
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
 		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
 		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation", "shell_metacharacters", "allowed_tools",
+		"network_hosts", "registries",
 	}
 }
 
@@ -135,18 +136,49 @@ func readProfile(src []byte, set *specs.Set) (kernel.Profile, map[string]any, er
 		return fail("profile is not an object")
 	}
 	p, err := profileOf(m, absent())
+	if err == nil {
+		err = checkHosts(p)
+	}
 	return p, m, err
 }
 
+// checkHosts refuses a list of hosts with an entry that cannot be read.
+func checkHosts(p kernel.Profile) error {
+	for _, l := range []struct {
+		name    string
+		entries []string
+	}{{"network_hosts", p.NetworkHosts.Names}, {"registries", p.Registries}} {
+		if _, i, wrong := contract.ParseHosts(l.entries); wrong != "" {
+			return profileErrorf("\"/%s/%d\": %s", l.name, i, wrong)
+		}
+	}
+	return nil
+}
+
+// checkNetwork refuses lists of hosts that do not go with allow_network.
+func checkNetwork(p kernel.Profile) error {
+	has := p.Hosts().All || len(p.Hosts().Names) > 0
+	refuse := func(msg, hint string) error { return &Error{Kind: KindProfile, Msg: msg, Hint: hint} }
+	switch {
+	case has && !p.AllowNetwork:
+		return refuse("hosts are listed, and allow_network is false", "leave the list out, or set allow_network to true")
+	case p.AllowNetwork && !has:
+		return refuse("allow_network is true, and no host is listed", `list the hosts in network_hosts or registries; "network_hosts": "*" is every host`)
+	case p.NetworkHosts.All && len(p.Registries) > 0:
+		return refuse(`registries are listed beside "network_hosts": "*", which is every host`, "leave one of the two out")
+	}
+	return nil
+}
+
 // checkWhole refuses a profile that extends no other profile and lacks a member without
-// a default.
-func checkWhole(m map[string]any) error {
+// a default, or has lists of hosts that do not go with its network.
+func checkWhole(p kernel.Profile, m map[string]any) error {
 	for _, required := range Members()[:6] {
 		if _, ok := m[required]; !ok {
 			return profileErrorf(`member %q is missing; give it, or add "extends" to take it from a built-in profile`, required)
 		}
 	}
-	return nil
+	return checkNetwork(p)
 }
 
 // absent returns what the members of a profile mean when it lacks them.

@@ -43,6 +43,7 @@ func TestParseProfile(t *testing.T) {
 	}
 	full := base
 	full.AllowNetwork = true
+	full.NetworkHosts, full.Registries = kernel.AllowList{Names: []string{"a.example"}}, []string{"b.example"}
 	full.EnvAllow = kernel.AllowList{Names: []string{"CI", "A"}}
 	full.ExecutionModes = []string{"plan-only"}
 	full.ModelModes = []string{"record", "none"}
@@ -60,7 +61,7 @@ func TestParseProfile(t *testing.T) {
 		{"least", least, base},
 		{"numbers in another form", strings.Replace(least, "1000", "1e3", 1), base},
 		{"full", strings.Replace(more, "false", "true", 1) + `,"env_allow":["CI","A"],"execution_modes":["plan-only"],"model_modes":["record","none"],` +
-			`"model_adapters":["b","a"],"risk_tags":["payment"],"severity":{"PLACEHOLDER":"note"},"memory_mb":64,"max_children":0,"cpu_cores":4,"isolation":"none"}`, full},
+			`"model_adapters":["b","a"],"risk_tags":["payment"],"severity":{"PLACEHOLDER":"note"},"memory_mb":64,"max_children":0,"cpu_cores":4,"isolation":"none","network_hosts":["a.example"],"registries":["b.example"]}`, full},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -292,8 +292,10 @@ var (
 		{"model_adapters", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form20}, minLength: -1, maxLength: 1, form: &form18}},
 		{"model_modes", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 3, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"none", "record", "replay"}}}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form15}},
-		{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form21}}},
-		{"severity", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 32, form: &form22}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"deny", "clarify", "note"}}}},
+		{"network_hosts", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 267, form: &form21}, minLength: -1, maxLength: 1, form: &form18}},
+		{"registries", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 267, form: &form21}}},
+		{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 64, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form22}}},
+		{"severity", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 32, form: &form23}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"deny", "clarify", "note"}}}},
 		{"shell_metacharacters", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"data", "deny"}}},
 		{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 	}}
@@ -334,7 +336,7 @@ var (
 				{"sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
 			}}}},
-			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form23}},
+			{"sandbox_id", true, &shape{types: []string{"string"}, minLength: 20, maxLength: 20, form: &form24}},
 			{"stderr_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"stdout_sha256", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 71, form: &form10}},
 			{"total_output_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 1073741824}},
@@ -373,24 +375,24 @@ var (
 	}}
 
 	shape6 = shape{types: []string{"object"}, closed: true, members: []member{
-		{"client_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form21}},
-		{"header", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form25}},
-		{"scope", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form21}},
+		{"client_id", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form22}},
+		{"header", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form26}},
+		{"scope", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 1024, form: &form22}},
 		{"secret_env", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
 		{"secret_file", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
-		{"token_url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form26}},
+		{"token_url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form27}},
 	}}
 
-	shape7 = shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 256}}
+	shape7 = shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form29}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 256}}
 
 	shape8 = shape{types: []string{"string", "object"}, minLength: -1, maxLength: 4096}
 
 	adapterShape = shape{types: []string{"object"}, closed: true, members: []member{
-		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+		{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 		{"deterministic", false, &shape{types: []string{"boolean"}}},
 		{"errors", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"fallback", false, &shape{types: []string{"object", "null"}, closed: true, members: []member{
-				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 				{"condition", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
 			}}},
 			{"retry", false, &shape{types: []string{"object"}, closed: true, members: []member{
@@ -403,24 +405,24 @@ var (
 			{"api", false, &shape{types: []string{"object"}, closed: true, members: []member{
 				{"auth", false, &shape6},
 				{"auth_method", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"none", "api_key", "oauth", "bearer"}}},
-				{"base_url", true, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form27}},
-				{"endpoint_mapping", true, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 5, maxLength: 2048}}},
-				{"headers", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form25}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096, form: &form9}}},
+				{"base_url", true, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form28}},
+				{"endpoint_mapping", true, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form29}, other: &shape{types: []string{"string"}, minLength: 5, maxLength: 2048}}},
+				{"headers", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form26}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096, form: &form9}}},
 			}}},
 			{"cli", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"arg_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
+				{"arg_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form29}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 				{"arg_order", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128}}},
 				{"base_args", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
-				{"env_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form28}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}}},
+				{"env_mapping", false, &shape{types: []string{"object"}, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form29}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}}},
 				{"executable", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}},
 				{"executable_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 				{"secrets", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"object"}, closed: true, members: []member{
 					{"env", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form7}},
 				}}}},
-				{"stdin", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form28}},
+				{"stdin", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form29}},
 			}}},
 			{"mcp", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"server", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+				{"server", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 				{"tool_mapping", true, &shape7},
 				{"transport", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 9, enum: []any{"stdio", "http", "websocket"}}},
 			}}},
@@ -433,20 +435,20 @@ var (
 		}}},
 		{"metadata", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"author", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
-			{"created", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form29}},
+			{"created", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form30}},
 			{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
-			{"updated", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form29}},
+			{"updated", false, &shape{types: []string{"string"}, minLength: 10, maxLength: 35, form: &form30}},
 		}}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		{"sandbox_override", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"memory_mb", false, &shape{types: []string{"integer"}, low: 64, high: 4096}},
 			{"network", false, &shape{types: []string{"object"}, closed: true, members: []member{
-				{"allow", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 280, form: &form30}}},
+				{"allow", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 280, form: &form31}}},
 				{"enabled", false, &shape{types: []string{"boolean"}}},
 			}}},
 			{"timeout_ms", false, &shape{types: []string{"integer"}, low: 1000, high: 600000}},
 		}}},
-		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 		{"transforms", false, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"input", false, &shape{types: []string{"array"}, maxItems: 32, items: &shape{types: []string{"object"}, closed: true, members: []member{
 				{"spec", true, &shape8},
@@ -465,46 +467,46 @@ var (
 		{"auth", false, &shape6},
 		{"command", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
 		{"env", false, &shape{types: []string{"object"}, maxMembers: 64, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128, form: &form7}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
-		{"tools", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256, form: &form31}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}}},
-		{"url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form27}},
+		{"tools", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256, form: &form32}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}}},
+		{"url", false, &shape{types: []string{"string"}, minLength: 8, maxLength: 2048, form: &form28}},
 	}}
 
 	toolShape = shape{types: []string{"object"}, closed: true, members: []member{
-		{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}}},
+		{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}}},
 		{"description", false, &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}},
 		{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 		{"params", false, &shape3},
-		{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form32}},
-		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+		{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form33}},
+		{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 		{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 	}}
 
 	toolIndexShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"index_schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
 		{"servers", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
-			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
-			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form34}},
+			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
 		}}}},
 		{"tools", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"adapters", true, &shape{types: []string{"array"}, minItems: 1, maxItems: 16, items: &shape{types: []string{"object"}, closed: true, members: []member{
-				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
-				{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
+				{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
+				{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form34}},
 				{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 				{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 				{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
 				{"status", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"active", "deprecated", "experimental"}}},
-				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+				{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 3, enum: []any{"cli", "api", "sdk", "mcp"}}},
 				{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 			}}}},
-			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form33}},
+			{"file", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256, form: &form34}},
 			{"name", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
 			{"sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
 			{"size_bytes", true, &shape{types: []string{"integer"}, low: 0, high: 262144}},
-			{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form32}},
-			{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form24}},
+			{"status", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 32, form: &form33}},
+			{"tool_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64, form: &form25}},
 			{"version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 64, form: &form2}},
 		}}}},
 	}}
@@ -529,17 +531,18 @@ var (
 	form18 = form{pattern: "^\\*$"}
 	form19 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._:/-]*(\\*|@sha256:[0-9a-f]{64})?$"}
 	form20 = form{pattern: "^[^*]+$"}
-	form21 = form{pattern: "^[ -~]+$"}
-	form22 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
-	form23 = form{pattern: "^sbx_[0-9a-f]{16}$"}
-	form24 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
-	form25 = form{pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}
-	form26 = form{pattern: "^https://[!-~]+$"}
-	form27 = form{pattern: "^https?://[!-~]+$"}
-	form28 = form{pattern: "^[A-Za-z0-9_.-]+$"}
-	form29 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2}))?$"}
-	form30 = form{pattern: "^(private:[a-z0-9.-]+:[0-9]{1,5}|(\\*\\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"}
-	form31 = form{pattern: "^.+$"}
-	form32 = form{pattern: "^[a-z][a-z0-9_-]*$"}
-	form33 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
+	form21 = form{pattern: "^(?:(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[1-9][0-9]{0,4})?|\\*\\.(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|private:(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?:[1-9][0-9]{0,4})$"}
+	form22 = form{pattern: "^[ -~]+$"}
+	form23 = form{pattern: "^[A-Z][A-Z0-9_]{1,31}$"}
+	form24 = form{pattern: "^sbx_[0-9a-f]{16}$"}
+	form25 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+	form26 = form{pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}
+	form27 = form{pattern: "^https://[!-~]+$"}
+	form28 = form{pattern: "^https?://[!-~]+$"}
+	form29 = form{pattern: "^[A-Za-z0-9_.-]+$"}
+	form30 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2}))?$"}
+	form31 = form{pattern: "^(private:[a-z0-9.-]+:[0-9]{1,5}|(\\*\\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"}
+	form32 = form{pattern: "^.+$"}
+	form33 = form{pattern: "^[a-z][a-z0-9_-]*$"}
+	form34 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
 )

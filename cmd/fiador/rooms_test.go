@@ -24,7 +24,7 @@ const (
 var large = map[string]int{
 	"cmd/fiador/cli": 1520, "cmd/fiador/ledgercmd": 2900, "cmd/fiador/runcmd": 2400, "evidence/pack": 1900, "evidence/pack/verify": 3700, "evidence/report": 1800, "harness": 2100, "harness/command": 1700,
 	"harness/conformance": 2000, "harness/sandbox": 3900, "harness/sandbox/initproc": 1800, "harness/tree": 2400,
-	"kernel": 2130, "kernel/canon": 2400, "ledger": 2800, "ledger/disk": 3600, "policy": 3745, "specs": 2100,
+	"kernel": 2150, "kernel/canon": 2400, "ledger": 2800, "ledger/disk": 3600, "policy": 3810, "specs": 2100,
 }
 
 // TestRooms: a package is not larger than one room, or than its entry in large. Its

@@ -53,7 +53,7 @@ func TestWorkflowRuns(t *testing.T) {
 		{"refused", map[string]string{"intents/x.json": refused}, cli.ExitRejected, "::error file=intents/x.json,line=1,"},
 		{"policy of its own", map[string]string{
 			"intents/x.json":               refused,
-			".fiador/profile/profile.json": `{"name":"house","allow_network":true,"timeout_ms":600000,"max_output_files":10000,"max_total_output_bytes":1073741824,"allowed_commands":"*","allowed_write_roots":"*"}`,
+			".fiador/profile/profile.json": `{"name":"house","allow_network":true,"network_hosts":"*","timeout_ms":600000,"max_output_files":10000,"max_total_output_bytes":1073741824,"allowed_commands":"*","allowed_write_roots":"*"}`,
 			".fiador/profile/rules.rego":   "package gate.user.house\n",
 			".fiador/config.json":          `{"policy":"dev","report_only":true}`,
 			".github/workflows/fiador.yml": "on: []\n",

@@ -157,7 +157,7 @@ func Policy(err error) *result.RunError {
 	if pe.Kind == policy.KindProfile || pe.Kind == policy.KindModule {
 		code = result.CodeProfile
 	}
-	return New(code, "policy: "+pe.Error(), "", Because(err),
+	return New(code, "policy: "+pe.Error(), pe.Hint, Because(err),
 		Known("file", pe.File), Known("module", pe.Module), Known("line", pe.Line), Known("rule", pe.Rule))
 }
 

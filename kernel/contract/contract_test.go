@@ -1,8 +1,10 @@
 package contract_test
 
 import (
+	"cmp"
 	"io/fs"
 	"math"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,4 +157,37 @@ func TestActionHint(t *testing.T) {
 			t.Errorf("%d: %q", r.First, hint)
 		}
 	}
+}
+
+// FuzzHost: the name of a host is in its compared form, and that form again. An entry that
+// can be read lies within itself, and allows the host that it names.
+func FuzzHost(f *testing.F) {
+	for _, s := range []string{"a.example", "A.example.", "*.a.example", "private:a.example:1", "a.example:65535", "127.0.0.1", "\u212a", "a..b", ".", "*", "0x7f.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if name, ok := contract.HostName(s); ok {
+			if again, ok := contract.HostName(name); !ok || again != name || strings.ToLower(strings.TrimSuffix(s, ".")) != name {
+				t.Errorf("%q becomes %q and then %q", s, name, again)
+			}
+			if _, err := netip.ParseAddr(name); err == nil {
+				t.Errorf("%q is an address", s)
+			}
+		}
+		h, wrong := contract.ParseHost(s)
+		if wrong != "" {
+			return
+		}
+		if !contract.HostWithin(s, s) {
+			t.Errorf("%q is not within itself", s)
+		}
+		port := cmp.Or(h.Port, 443)
+		private, ok := contract.Hosts{Allow: []contract.Host{h}}.Allows(strings.Replace(h.Name, "*", "x", 1), port)
+		if !ok || private != h.Private {
+			t.Errorf("%q does not allow its host", s)
+		}
+		if _, ok := (contract.Hosts{Allow: []contract.Host{h}, Deny: []contract.Host{h}}).Allows(h.Name, port); ok {
+			t.Errorf("%q does not deny its host", s)
+		}
+	})
 }

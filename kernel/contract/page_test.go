@@ -79,6 +79,7 @@ func TestPage(t *testing.T) {
 	}
 	check("Limits", without(table("Limits"), 1), limitRows())
 	check("File system", table("File system"), fsRows())
+	check("Network", firstCells(table("Network")), []string{code(string(contract.Offline)), code(string(contract.Registry)), code(string(contract.API)), code(string(contract.Open))})
 	check("Built-in profiles", table("Built-in profiles"), profileRows())
 	check("Exit codes", table("Exit codes"), exitRows())
 	check("IV-02", firstCells(table("IV-02: argument sanitization")),

@@ -301,6 +301,13 @@ func TestLevelVectors(t *testing.T) {
 			Level   contract.FSLevel
 			access
 		}
+		Network []struct {
+			Name       string
+			Allow      bool
+			Hosts      allowed
+			Registries []string
+			Level      contract.NetLevel
+		}
 	}
 	readVectors(t, "levels.json", &file)
 	seen := names{}
@@ -315,5 +322,60 @@ func TestLevelVectors(t *testing.T) {
 			t.Errorf("%s: %v, %+v", v.Name, ok, got)
 		}
 		v.check(t, got)
+	}
+	for _, v := range file.Network {
+		seen.add(t, v.Name)
+		if got := contract.NetworkLevel(v.Allow, contract.AllowList(v.Hosts), v.Registries); got != v.Level {
+			t.Errorf("%s: %s", v.Name, got)
+		}
+	}
+}
+
+func TestHostVectors(t *testing.T) {
+	var file struct {
+		About   string
+		Entries []struct {
+			Name, Entry string
+			OK          bool
+		}
+		Within []struct {
+			Name, Entry, By string
+			OK              bool
+		}
+		Reach []struct {
+			Name, Host  string
+			Allow, Deny []string
+			Port        int
+			OK, Private bool
+		}
+		Names []struct{ Name, Spelled, As string }
+	}
+	readVectors(t, "hosts.json", &file)
+	seen := names{}
+	for _, v := range file.Entries {
+		seen.add(t, v.Name)
+		if _, wrong := contract.ParseHost(v.Entry); (wrong == "") != v.OK {
+			t.Errorf("%s: %q", v.Name, wrong)
+		}
+	}
+	for _, v := range file.Within {
+		seen.add(t, v.Name)
+		if got := contract.HostWithin(v.Entry, v.By); got != v.OK {
+			t.Errorf("%s: %t", v.Name, got)
+		}
+	}
+	for _, v := range file.Reach {
+		seen.add(t, v.Name)
+		allow, _, wrong := contract.ParseHosts(v.Allow)
+		deny, _, alsoWrong := contract.ParseHosts(v.Deny)
+		if private, ok := (contract.Hosts{Allow: allow, Deny: deny}).Allows(v.Host, v.Port); ok != v.OK || private != v.Private || wrong+alsoWrong != "" {
+			t.Errorf("%s: %t, private %t, %s%s", v.Name, ok, private, wrong, alsoWrong)
+		}
+	}
+	for _, v := range file.Names {
+		seen.add(t, v.Name)
+		if got, ok := contract.HostName(v.Spelled); ok != (v.As != "") || ok && got != v.As {
+			t.Errorf("%s: %q, %t", v.Name, got, ok)
+		}
 	}
 }

@@ -98,6 +98,11 @@ func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPol
 	if s.members["shell_metacharacters"] == nil {
 		s.members["shell_metacharacters"] = "data" // as a profile.json spells it
 	}
+	for _, name := range []string{"network_hosts", "registries"} {
+		if s.members[name] == nil {
+			s.members[name] = []any{}
+		}
+	}
 	if s.Origins == nil {
 		for _, name := range policy.Members() {
 			s.Origins = append(s.Origins, policy.Origin{Member: name, From: policy.FromProfile})
