@@ -75,6 +75,7 @@ const (
 	DiskDirect
 	NetworkAllowed
 	NetworkNamespace
+	NetworkProxy
 	NetworkFilter
 	NetworkNone
 	ProcsNamespace
@@ -147,6 +148,7 @@ var mechanisms = [...]struct {
 	DiskDirect:            {ClauseDisk, every, Partial, "RLIMIT_FSIZE for each file; direct writes are not judged"},
 	NetworkAllowed:        {ClauseNetwork, every, Enforced, "the host's network, as asked for"},
 	NetworkNamespace:      {ClauseNetwork, full, Enforced, "network namespace with loopback alone; socket families by seccomp"},
+	NetworkProxy:          {ClauseNetwork, full, Enforced, "network namespace with loopback alone; TLS to the listed hosts through a proxy outside; socket families by seccomp"},
 	NetworkFilter:         {ClauseNetwork, confined, Enforced, "seccomp: no sockets"},
 	NetworkNone:           {ClauseNetwork, none, Absent, "none"},
 	ProcsNamespace:        {ClauseProcs, full, Enforced, "pid namespace, no ptrace"},

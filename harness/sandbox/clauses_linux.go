@@ -102,8 +102,11 @@ func diskClause(s *Sandbox) evidence.Clause {
 }
 
 func networkClause(s *Sandbox) evidence.Clause {
-	if s.req.Network {
+	switch {
+	case s.req.Network:
 		return evidence.NetworkAllowed.Clause()
+	case s.req.Listed:
+		return evidence.NetworkProxy.Clause()
 	}
 	return byTier(s.Isolation, evidence.NetworkNamespace, evidence.NetworkFilter, evidence.NetworkNone)
 }

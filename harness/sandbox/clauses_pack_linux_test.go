@@ -60,6 +60,10 @@ func eachHost(tier Isolation, each func(h *Host, s *Sandbox)) {
 					s := &Sandbox{Isolation: tier, staging: st, group: g}
 					s.req.Network, s.req.Limits.MaxChildren = i&2 != 0, i>>2
 					each(h, s)
+					if tier == Full && !s.req.Network {
+						s.req.Listed = true
+						each(h, s)
+					}
 				}
 			}
 		}

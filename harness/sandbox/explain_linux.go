@@ -17,6 +17,9 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 	if tier == Full {
 		r.Read = h.reads(r)
 	}
+	if e := r.unlistable(tier); e != nil {
+		return Explained{}, e
+	}
 	s := &Sandbox{Isolation: tier, req: r, staging: stageNone}
 	var plan initproc.Plan
 	if tier == Full {
@@ -46,7 +49,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 	}
 	return Explained{
 		Isolation: tier, Steps: stepLines(plan), GiveUp: giveUpLines(plan.Confine),
-		Env: environment("/tmp"), Clauses: h.clauses(s),
+		Env: r.environment("/tmp"), Clauses: h.clauses(s),
 	}, nil
 }
 

@@ -87,6 +87,9 @@ func Shown(string) bool { return false }
 // PeakMemory returns 0.
 func (*Sandbox) PeakMemory() int64 { return 0 }
 
+// Connections returns nothing.
+func (*Sandbox) Connections() []evidence.Connection { return nil }
+
 // Owns does nothing.
 func (*Sandbox) Owns(Inputs) {}
 

@@ -29,7 +29,12 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 		if s.id != 0 {
 			giveStreams(s.id, stdin, stdout, stderr)
 		}
+		var err error
+		if p.unserve, err = s.serve(i); err != nil {
+			return nil, s.fail(StepProxy, err)
+		}
 		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
+			p.unserve()
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
 		}
 		if s.watched {
@@ -61,7 +66,10 @@ type performed struct {
 	end   *End
 	kills int
 	late  *time.Timer
-	over  chan struct{} // closed when the action is over; nil where nothing watches it
+
+	unserve func() // ends the connections of the action
+
+	over chan struct{} // closed when the action is over; nil where nothing watches it
 
 	watching     sync.WaitGroup
 	killed, full atomic.Bool // full: killed because the memory limit was exceeded
@@ -106,6 +114,7 @@ func unless(err error, done ...error) error {
 // gone without a report for another reason, Wait returns an error.
 func (p *performed) Wait() (command.Exit, error) {
 	rep, ok := <-p.s.reports
+	p.unserve()
 	if p.late != nil {
 		p.late.Stop()
 	}

@@ -57,8 +57,11 @@ var systemPaths = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 // etcPaths are the parts of /etc that belong to installed programs.
 var etcPaths = []string{"/etc/alternatives", "/etc/ld.so.cache"}
 
+// etcCertificates is the part of /etc that clients of TLS need.
+const etcCertificates = "/etc/ssl/certs"
+
 // etcNetwork are the parts of /etc that network clients need.
-var etcNetwork = []string{"/etc/ssl/certs", "/etc/services", "/etc/protocols", "/etc/resolv.conf"}
+var etcNetwork = []string{etcCertificates, "/etc/services", "/etc/protocols", "/etc/resolv.conf"}
 
 // isFile says whether a path listed in this file is a file and not a folder.
 func isFile(p string) bool {
@@ -177,6 +180,9 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	b.add(initproc.Step{Op: initproc.OpHostname, Text: "sandbox"})
 	if !r.Network {
 		b.add(initproc.Step{Op: initproc.OpLoopback})
+	}
+	if r.Listed {
+		b.add(initproc.Step{Op: initproc.OpListen})
 	}
 	b.add(initproc.Step{Op: initproc.OpEnter, To: WorkDir})
 	b.add(initproc.Step{Op: initproc.OpRehearse})
@@ -303,7 +309,7 @@ func actions(r Request, work, home string) []initproc.Action {
 			continue
 		}
 		list[i] = initproc.Action{
-			Argv: a.Argv, Env: mergeEnv(environment(home), a.Env),
+			Argv: a.Argv, Env: mergeEnv(r.environment(home), a.Env),
 			Dir: path.Join(work, filepath.ToSlash(a.Dir)),
 		}
 	}
@@ -558,7 +564,9 @@ func (h host) reads(r Request) []string {
 
 // shownEtc returns the parts of /etc that a view shows unchanged from the host.
 func (h host) shownEtc(r Request) []string {
-	return slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool { return !r.Network && slices.Contains(etcNetwork, p) })
+	return slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool {
+		return !r.Network && slices.Contains(etcNetwork, p) && !(r.Listed && p == etcCertificates)
+	})
 }
 
 // system shows the host's programs and a made /etc. That /etc reveals nothing about the host

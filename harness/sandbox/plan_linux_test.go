@@ -133,6 +133,9 @@ func planCases() []planCase {
 		fullCase("full-network", "a profile with allow_network", func(c *planCase) {
 			c.req.Network = true
 		}),
+		fullCase("full-listed", "a profile with network_hosts or registries", func(c *planCase) {
+			c.req.Listed = true
+		}),
 		fullCase("full-no-fork", "allow_fork false: the command's own process gives up", func(c *planCase) {
 			c.req.Limits.NoFork = true
 		}),
@@ -185,6 +188,7 @@ type planRequestJSON struct {
 	Deny        []string `json:"deny,omitempty"`
 	Roots       []string `json:"direct_write_roots,omitempty"`
 	Network     bool     `json:"network"`
+	Listed      bool     `json:"listed_hosts,omitempty"`
 	MemoryMB    int      `json:"memory_mb"`
 	CPUCores    int      `json:"cpu_cores"`
 	MaxChildren int      `json:"max_children"`
@@ -222,7 +226,7 @@ func golden(c planCase) goldenPlan {
 		About: c.about, Isolation: c.tier,
 		Host: planHostJSON{append([]string{}, c.host.system...), append([]string{}, c.host.links...), append([]string{}, c.host.etc...), c.host.landlock, c.host.root},
 		Request: planRequestJSON{
-			c.req.Work, c.req.Write, c.req.Inputs, c.req.Tree, c.req.Read, c.req.Hide, c.req.Roots, c.req.Network,
+			c.req.Work, c.req.Write, c.req.Inputs, c.req.Tree, c.req.Read, c.req.Hide, c.req.Roots, c.req.Network, c.req.Listed,
 			l.MemoryMB, l.CPUCores, l.MaxChildren, !l.NoFork, l.OutputFiles, l.OutputBytes,
 		},
 		Steps: stepLines(p), HandedOver: []string{}, GiveUp: giveUp(p.Confine), Last: p.Confine.Last,
@@ -428,6 +432,9 @@ func TestPlanEtc(t *testing.T) {
 		if c.req.Network {
 			allowed = append(allowed, etcNetwork...)
 		}
+		if c.req.Listed {
+			allowed = append(allowed, etcCertificates)
+		}
 		p := c.compile()
 		for _, s := range p.Steps {
 			switch {
@@ -474,6 +481,9 @@ func TestPlanNetwork(t *testing.T) {
 		}
 		if lo := stepAt(p, initproc.OpLoopback) >= 0; lo != (c.tier == Full && !c.req.Network) {
 			t.Errorf("%s: loopback %v", c.name, lo)
+		}
+		if at := stepAt(p, initproc.OpListen); (at >= 0) != c.req.Listed || at >= 0 && at < stepAt(p, initproc.OpLoopback) {
+			t.Errorf("%s: the step listen is at %d", c.name, at)
 		}
 		if c.tier == Full {
 			checkBirth(t, c, sys)
@@ -1038,8 +1048,8 @@ func TestPlanClausesPage(t *testing.T) {
 			for _, root := range []bool{false, true} {
 				for _, g := range []*cgroup.Group{nil, group1} {
 					for _, staging := range []staging{stageNone, stageOverlay, stageCopy} {
-						for _, r := range []Request{{}, {Network: true}, {Limits: Limits{MaxChildren: 1}}} {
-							if tier == Confined && landlock == 0 || tier != Full && staging == stageOverlay {
+						for _, r := range []Request{{}, {Network: true}, {Listed: true}, {Limits: Limits{MaxChildren: 1}}} {
+							if tier == Confined && landlock == 0 || tier != Full && (staging == stageOverlay || r.Listed) {
 								continue
 							}
 							h := &Host{host: host{landlock: landlock, root: root}}

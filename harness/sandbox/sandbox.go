@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/contract"
 )
 
 // Isolation is the strength of the barrier between a command and the machine.
@@ -68,6 +69,8 @@ type Action struct {
 	Env  []string // added to the fixed environment: "NAME=value"
 	Dir  string   // beneath the work folder; empty: the folder itself
 
+	Hosts contract.Hosts // that the command may reach, if Request.Listed
+
 	Path       string // of a file beneath the work folder; used if Argv is empty
 	Content    []byte
 	Executable bool
@@ -87,6 +90,7 @@ type Request struct {
 	Protect []string // paths in the work folder that are shown read-only if they exist
 	Roots   []string // with direct writes, the folders of the work folder that commands may write; nil: all of it
 	Network bool     // commands may use the host's network
+	Listed  bool     // commands may reach the hosts of their actions, through a proxy; not with Network
 	Limits  Limits
 	Actions []Action
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0: two seconds
@@ -122,6 +126,7 @@ const (
 	StepSystem  = "system"    // another operating system
 	StepGiveUp  = "give up"   // a command's process could not give up a right that it must give up
 	StepHost    = "isolation" // the tier may not be used
+	StepProxy   = "proxy"     // opening the port at which commands find the proxy
 )
 
 // Error names the tier, the step, the errno and its meaning.
@@ -194,6 +199,26 @@ type Explained struct {
 	GiveUp    []string // what each command gives up before it is executed, in order
 	Env       []string
 	Clauses   []evidence.Clause
+}
+
+// unlistable says why an isolation cannot list hosts, if hosts are listed.
+func (r Request) unlistable(at Isolation) *Error {
+	switch {
+	case r.Listed && r.Network:
+		return &Error{Isolation: at, Step: StepHost, Msg: "hosts are listed, and every host can be reached"}
+	case r.Listed && at != Full:
+		return &Error{Isolation: at, Step: StepHost, Msg: "listed hosts need isolation full: Landlock knows ports and not hosts",
+			Remedy: "use isolation full, or a profile without network_hosts and registries"}
+	}
+	return nil
+}
+
+// Levels returns the network levels that a tier can enforce.
+func Levels(tier Isolation) []contract.NetLevel {
+	if (Request{Listed: true}).unlistable(tier) != nil {
+		return []contract.NetLevel{contract.Offline, contract.Open}
+	}
+	return []contract.NetLevel{contract.Offline, contract.Registry, contract.API, contract.Open}
 }
 
 // Shows says whether commands can see a path of the work folder.

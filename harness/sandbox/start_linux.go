@@ -21,6 +21,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
+	"github.com/fiador/fiador/harness/sandbox/proxy"
 	"github.com/fiador/fiador/harness/tree"
 )
 
@@ -66,7 +67,9 @@ type Sandbox struct {
 	req     Request
 	work    string // the work folder as a host path, or empty where only upper has it
 	staging staging
-	upper   *os.File        // the folder that holds the written files; for a copy, the copy itself
+	upper   *os.File // the folder that holds the written files; for a copy, the copy itself
+	port    *os.File // the socket that commands connect to; nil where no hosts are listed
+	proxy   proxy.Proxy
 	copied  map[string]mark // the files of a copy right after it was made
 	process *os.Process
 	socket  int
@@ -98,6 +101,12 @@ const (
 // left.
 func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 	r.Most, r.Least = cmp.Or(r.Most, Full), cmp.Or(r.Least, Full)
+	if e := r.unlistable(r.Most); e != nil {
+		return nil, e
+	}
+	if r.Listed {
+		r.Least = Full
+	}
 	var first *Error
 	for _, tier := range []Isolation{Full, Confined, None} {
 		if !r.Most.AtLeast(tier) || !tier.AtLeast(r.Least) {
@@ -425,7 +434,7 @@ func (h *Host) await(ctx context.Context, s *Sandbox, plan initproc.Plan) error 
 				e.Step, e.Msg = st.Op, strings.TrimSpace(st.From+" "+st.To)
 			}
 			return h.Diagnose(e)
-		case rep.Kind != initproc.Ready || s.staging == stageOverlay && s.upper == nil:
+		case rep.Kind != initproc.Ready || s.staging == stageOverlay && s.upper == nil || s.req.Listed && s.port == nil:
 			return &Error{Isolation: s.Isolation, Step: StepReport, Msg: "an unexpected report"}
 		}
 		return nil
@@ -479,8 +488,9 @@ func (s *Sandbox) listen(reports chan<- initproc.Report, gone chan<- struct{}) {
 			return
 		}
 		if list, err := unix.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
-			if fds, err := unix.ParseUnixRights(&list[0]); err == nil && len(fds) == 1 {
-				s.upper = os.NewFile(uintptr(fds[0]), "upper")
+			fds, _ := unix.ParseUnixRights(&list[0])
+			for _, fd := range fds {
+				s.take(fd)
 			}
 		}
 		reports <- rep
@@ -569,6 +579,10 @@ func (s *Sandbox) Close() error {
 	if s.upper != nil {
 		errs = append(errs, s.upper.Close())
 		s.upper = nil
+	}
+	if s.port != nil {
+		errs = append(errs, s.port.Close())
+		s.port = nil
 	}
 	if s.group != nil {
 		errs = append(errs, s.group.Close())

@@ -70,14 +70,14 @@ func run() int {
 	if m, ok := <-in.msgs; !ok || m.kind != Begin {
 		return statusOrphan
 	}
-	w := &walker{plan: plan, mounts: map[string]int{}, upper: -1}
+	w := &walker{plan: plan, mounts: map[string]int{}}
 	if at, err := w.setUp(); err != nil {
-		in.say(Report{Kind: Failed, At: uint32(at), Errno: number(err)}, -1)
+		in.say(Report{Kind: Failed, At: uint32(at), Errno: number(err)})
 		return statusNoSetup
 	}
 	in.ready = w.ready
-	in.say(Report{Kind: Ready}, w.upper)
-	syscall.Close(w.upper)
+	in.say(Report{Kind: Ready}, w.sent...)
+	closeAll(w.sent)
 	for {
 		m, ok := <-in.msgs
 		if !ok {
@@ -200,12 +200,12 @@ func (in *initial) listen() {
 
 const msgCloexec = 0x40000000
 
-// say sends a report, with a descriptor unless fd is -1. If the report cannot be sent, the
-// supervisor has ended, and say ends the init.
-func (in *initial) say(r Report, fd int) {
+// say sends a report with descriptors. If the report cannot be sent, the supervisor has
+// ended, and say ends the init.
+func (in *initial) say(r Report, fds ...int) {
 	var oob []byte
-	if fd >= 0 {
-		oob = syscall.UnixRights(fd)
+	if len(fds) > 0 {
+		oob = syscall.UnixRights(fds...)
 	}
 	if err := syscall.Sendmsg(socketFD, r.Encode(), oob, nil, 0); err != nil {
 		in.killAll()
@@ -219,7 +219,7 @@ func (in *initial) perform(m message) {
 	defer in.drop()
 	if m.at >= len(in.plan.Actions) {
 		r.Errno = uint32(syscall.EINVAL)
-		in.say(r, -1)
+		in.say(r)
 		return
 	}
 	if a := in.plan.Actions[m.at]; len(a.Argv) == 0 {
@@ -231,7 +231,7 @@ func (in *initial) perform(m message) {
 	} else {
 		in.command(a, m, &r)
 	}
-	in.say(r, -1)
+	in.say(r)
 }
 
 // write writes a file from a thread that has given up what a command gives up, except for

@@ -80,9 +80,13 @@ const (
 	OpPivot    = "pivot"     // make the new root the root and remove the old one
 	OpHostname = "host name" // set the host name to Text
 	OpLoopback = "loopback"  // bring up the loopback interface of the new network
+	OpListen   = "listen"    // listen on ProxyPort of that interface; send the socket to the supervisor
 	OpRehearse = "rehearse"  // check that commands can give up what they must give up
 	OpEnter    = "enter"     // make To the working folder
 )
+
+// ProxyPort is the TCP port of 127.0.0.1 at which commands find the supervisor's proxy.
+const ProxyPort = 3128
 
 // Attributes of a mount, with the values of mount_setattr(2).
 const (

@@ -14,7 +14,7 @@ import (
 type walker struct {
 	plan   *Plan
 	mounts map[string]int // mounts that are open and not yet placed
-	upper  int            // the folder that takes the writes, or -1
+	sent   []int          // for the supervisor: the folder that takes the writes, the proxy's socket
 	ready  chan<- func()  // to the thread of the rehearsal; nil if it has ended
 }
 
@@ -86,6 +86,8 @@ func (w *walker) step(s Step) error {
 		return syscall.Sethostname([]byte(s.Text))
 	case OpLoopback:
 		return loopback()
+	case OpListen:
+		return w.listen()
 	case OpRehearse:
 		return w.rehearse()
 	case OpEnter:
@@ -190,7 +192,10 @@ func (w *walker) stage(s Step) error {
 			return err
 		}
 	}
-	w.upper, err = syscall.Open(stageDir+"/upper", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	upper, err := syscall.Open(stageDir+"/upper", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err == nil {
+		w.sent = append(w.sent, upper)
+	}
 	return err
 }
 
@@ -388,4 +393,22 @@ func loopback() error {
 	copy(req.name[:], "lo")
 	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
 	return do(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
+}
+
+// listen makes the socket at which the supervisor accepts connections of commands. The
+// supervisor ends listening after each action, and listens again although connections of
+// the action before are not forgotten yet.
+func (w *walker) listen() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	w.sent = append(w.sent, fd)
+	return inOrder(
+		func() error { return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) },
+		func() error {
+			return syscall.Bind(fd, &syscall.SockaddrInet4{Port: ProxyPort, Addr: [4]byte{127, 0, 0, 1}})
+		},
+		func() error { return syscall.Listen(fd, syscall.SOMAXCONN) },
+	)
 }
