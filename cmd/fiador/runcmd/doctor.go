@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func Doctor(a *cli.App) *cobra.Command {
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
 		Long: `Doctor sets up each kind of sandbox once, without running anything in it, and
-says what enforces each clause here. Where a sandbox cannot be had, it names
+says what enforces each clause here, and which network levels it has. Where a sandbox cannot be had, it names
 the cause and one remedy.
 
 Exit codes:
@@ -59,8 +60,18 @@ func doctor(ctx context.Context, a *cli.App) error {
 			}
 			t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
 			clauses(t, p.Clauses)
+			levels(t, p.Isolation)
 		}
 	})
+}
+
+// levels writes which network levels an isolation can enforce.
+func levels(t cli.Terminal, isolation sandbox.Isolation) {
+	var names []string
+	for _, l := range sandbox.Levels(isolation) {
+		names = append(names, string(l))
+	}
+	t.Line("    network levels:", strings.Join(names, ", "))
 }
 
 // clauses writes a line for each clause: its status, its name and what enforces it.
@@ -98,7 +109,7 @@ func sandboxExplainCommand(a *cli.App) *cobra.Command {
 		Short: "print the plan of a sandbox, step by step, without starting it",
 		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps. It
 also prints what each command gives up before it is executed, the environment of the
-command, and each clause with what enforces it on this machine.
+command, each clause with what enforces it on this machine, and the network level.
 
 Exit codes:
   0  printed
@@ -153,5 +164,11 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 		section("environment", x.Env)
 		t.Line(t.Paint(screen.Bold, "clauses"))
 		clauses(t, x.Clauses)
+		t.Line(t.Paint(screen.Bold, "network"))
+		levels(t, x.Isolation)
+		t.Line("    level of the profile:", string(gate.Profile.NetLevel()))
+		for _, h := range gate.Profile.Hosts().Names {
+			t.Line("    listed:", screen.Plain(h))
+		}
 	})
 }
