@@ -40,9 +40,10 @@ type Exec struct {
 	Limits    ExecLimits
 	Roots     []string // writable folders, beneath the profile's; nil: the profile's
 	Expect    execute.Expect
-	Outputs   []string // files that must exist after the execution
-	Bytes     int64    // of all outputs; 0: the profile's
-	Offline   bool     // no network, whatever the profile allows
+	Outputs   []string        // files that must exist after the execution
+	Bytes     int64           // of all outputs; 0: the profile's
+	Offline   bool            // no network, whatever the profile allows
+	Hosts     *contract.Hosts // the hosts that the command may reach, each within the profile's; nil: the profile's
 	Inputs    sandbox.Inputs
 	Streams   Streams
 	Packed    bool   // things that no pack can hold reject the execution: symbolic links, truncated streams
@@ -80,8 +81,9 @@ func ProfileGate(r policy.Resolved) *Gate {
 
 // Confinement is the sandbox of one command under the profile.
 func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sandbox.Request {
+	level := g.Profile.NetLevel()
 	return sandbox.Request{
-		Work: work, Write: write, Read: read, Protect: execute.Protected(), Network: g.Profile.NetLevel() == contract.Open,
+		Work: work, Write: write, Read: read, Protect: execute.Protected(), Network: level == contract.Open, Listed: level == contract.Registry || level == contract.API,
 		Limits: g.Limits(), Least: sandbox.Isolation(g.Profile.Isolation),
 	}
 }
@@ -100,7 +102,13 @@ func (g *Gate) Exec(x Exec) (execute.Task, error) {
 		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: !x.Packed,
 	}
 	t.Sandbox.Hide, t.Sandbox.Inputs, t.Expect = x.Hide, x.Inputs.Dir, x.Expect
-	t.Sandbox.Network = t.Sandbox.Network && !x.Offline
+	hosts := g.hosts()
+	if x.Hosts != nil {
+		hosts, t.Sandbox.Network, t.Sandbox.Listed = *x.Hosts, false, true
+	}
+	if x.Offline {
+		t.Sandbox.Network, t.Sandbox.Listed = false, false
+	}
 	if err := g.narrow(&t, x); err != nil {
 		return execute.Task{}, err
 	}
@@ -114,7 +122,7 @@ func (g *Gate) Exec(x Exec) (execute.Task, error) {
 		t.Sandbox.Roots = append([]string{}, t.Rules.Roots...)
 	}
 	t.Rules.Links, t.Rules.Declared = !x.Packed, x.Outputs
-	t.Sandbox.Actions = []sandbox.Action{{Argv: x.Argv, Env: variables(x.Env), Dir: x.Dir}}
+	t.Sandbox.Actions = []sandbox.Action{{Argv: x.Argv, Env: variables(x.Env), Dir: x.Dir, Hosts: hosts}}
 	t.Stdin = append(t.Stdin, x.Streams.Stdin)
 	stdout, stderr := contract.KeptBytes(int(t.Rules.MaxBytes))
 	t.Stdout = command.Stream{Keep: int64(stdout), Tee: x.Streams.Stdout}
@@ -256,10 +264,44 @@ func hidable(work string, denied []string) error {
 	return nil
 }
 
-// noNetwork refuses a request that asks for a network under a profile without one.
-func noNetwork(profile string) *result.RunError {
-	return runerr.New(result.CodeProfile, "/sandbox/network/enabled: profile "+strconv.Quote(profile)+" allows no network",
-		"set it to false, or use a profile with allow_network", runerr.At("/sandbox/network/enabled"))
+// hosts returns the hosts that commands may reach under the profile. The profile's loader has
+// read each entry; a list with another one allows nothing.
+func (g *Gate) hosts() contract.Hosts {
+	allow, _, _ := contract.ParseHosts(g.Profile.Hosts().Names)
+	return contract.Hosts{Allow: allow}
+}
+
+// requestedHosts returns the hosts that a request allows and denies, or nil if it lists none.
+// It refuses a network that the profile does not have, a host that lies within no list of
+// the profile, and hosts to deny where everything can be reached.
+func (g *Gate) requestedHosts(n request.Network) (*contract.Hosts, error) {
+	level, lists := g.Profile.NetLevel(), g.Profile.Hosts()
+	refuse := func(member, msg, hint string) error {
+		at := "/sandbox/network/" + member
+		return runerr.New(result.CodeProfile, at+": "+msg, hint, runerr.At(at))
+	}
+	switch {
+	case !n.Enabled:
+		return nil, nil
+	case level == contract.Offline:
+		return nil, refuse("enabled", "profile "+strconv.Quote(g.Profile.Name)+" allows no network", "set it to false, or use a profile with allow_network")
+	case len(n.Allow) == 0 && len(n.Deny) == 0:
+		return nil, nil
+	case len(n.Allow) == 0 && level == contract.Open:
+		return nil, refuse("deny", "profile "+strconv.Quote(g.Profile.Name)+" lets everything be reached, and a host cannot be taken away from that", "list the hosts to reach in allow, or use a profile that lists hosts")
+	}
+	for i, entry := range n.Allow {
+		within := func(by string) bool { return contract.HostWithin(entry, by) }
+		if !lists.All && !slices.ContainsFunc(lists.Names, within) {
+			return nil, refuse("allow/"+strconv.Itoa(i), strconv.Quote(entry)+" lies within no host of profile "+strconv.Quote(g.Profile.Name), "name hosts of its network_hosts and registries, or use a profile that lists more")
+		}
+	}
+	hosts := g.hosts()
+	if len(n.Allow) > 0 {
+		hosts.Allow, _, _ = contract.ParseHosts(n.Allow)
+	}
+	hosts.Deny, _, _ = contract.ParseHosts(n.Deny)
+	return &hosts, nil
 }
 
 // absolute returns the absolute paths of a list; these are outside the work folder.
@@ -290,14 +332,16 @@ func (g *Gate) Requested(r request.Request, name, work string, read []string) (R
 	if err := hidable(work, r.Sandbox.Filesystem.Deny); err != nil {
 		return Request{}, err
 	}
-	if r.Sandbox.Network.Enabled && !g.Profile.AllowNetwork {
-		return Request{}, noNetwork(g.Profile.Name)
+	hosts, err := g.requestedHosts(r.Sandbox.Network)
+	if err != nil {
+		return Request{}, err
 	}
 	source, err := r.Intent()
 	if err != nil {
 		return Request{}, err
 	}
 	x := g.requestedExec(r, work)
+	x.Hosts = hosts
 	return Request{
 		Source: source, Path: name, Mode: ModeExecuteSandbox, ModelMode: ModelNone,
 		Folders: Folders{Tree: work, Work: work}, Exec: &x,

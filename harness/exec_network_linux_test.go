@@ -3,11 +3,15 @@
 package harness_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
@@ -52,5 +56,85 @@ func TestNetworkOfACommand(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestListedHosts: under a profile that lists hosts, a command of an intent and of a request
+// reaches them alone. A request can only take hosts away. runner.json has each connection,
+// and its pack is valid.
+func TestListedHosts(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash, which can connect, is not installed here")
+	}
+	server := rehearsal.Serve(t)
+	entry := fmt.Sprintf("private:localhost:%d", server.Port)
+	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}`, server.Port)
+	h := harnesstest.NewTier(t, kernel.IsolationFull)
+	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) {
+		usualTime(p)
+		p.AllowNetwork, p.NetworkHosts, p.Registries = true, kernel.AllowList{Names: []string{entry, "*.example.org"}}, []string{"pypi.org"}
+	})
+	rep := x.Run(t, fmt.Sprintf(`"actions":[{"kind":"run","argv":[%q,"-c",%q]},{"kind":"run","argv":[%[1]q,"-c",%[3]q]}]`, bash, ask, strings.Replace(ask, "localhost", "example.org", 1)), harness.Folders{})
+	r, err := rep.Execution.Runner(rand.Reader)
+	if err != nil || r.Sandbox.NetworkBlocked || len(r.Connections) != 2 || !slices.Contains(r.Sandbox.Layers, evidence.NetworkProxy.Clause()) {
+		t.Fatalf("runner %+v, error %v", r, err)
+	}
+	for i, want := range []evidence.Connection{
+		{Action: 0, Name: "localhost", Port: server.Port, Verdict: evidence.RefusedNotTLS},
+		{Action: 1, Name: "example.org", Port: server.Port, Verdict: evidence.RefusedUnlisted},
+	} {
+		if r.Connections[i] != want {
+			t.Errorf("%+v, want %+v", r.Connections[i], want)
+		}
+	}
+	inputs := fmt.Sprintf("inputs: {command: %q, arguments: [-c, %q]}\nsandbox: {network: {enabled: true", bash, ask)
+	for members, want := range map[string]string{
+		"}}":                                         "200\n",
+		fmt.Sprintf(", allow: [%q]}}", entry):        "200\n",
+		", allow: [pypi.org, a.example.org]}}":       "403\n",
+		", deny: [localhost]}}":                      "403\n",
+		fmt.Sprintf(", deny: [%q]}}", entry[8:]):     "403\n",
+		", deny: [pypi.org]}}":                       "200\n",
+		", allow: [pypi.org, example.org]}}":         "/sandbox/network/allow/1",
+		", allow: [\"*.com.example\"]}}":             "/sandbox/network/allow/0",
+		", allow: [\"private:localhost:1\"]}}":       "/sandbox/network/allow/0",
+		", allow: [\"private:a.example.org:443\"]}}": "/sandbox/network/allow/0",
+	} {
+		_, p, err := answered(t, x, inputs+members, t.TempDir())
+		if re, ok := errors.AsType[*result.RunError](err); ok && re.Code == result.CodeProfile && re.Details["pointer"] == want && re.Hint != "" {
+			continue
+		}
+		if err != nil || string(p.Stdout.Bytes) != want {
+			t.Errorf("%s: %v, want %s", members, err, want)
+		}
+	}
+	x.Gate.Profile.NetworkHosts, x.Gate.Profile.Registries = kernel.AllowList{All: true}, nil
+	for members, want := range map[string]string{
+		", allow: [pypi.org]}}":               "403\n",
+		fmt.Sprintf(", allow: [%q]}}", entry): "200\n",
+		", deny: [pypi.org]}}":                "/sandbox/network/deny",
+	} {
+		_, p, err := answered(t, x, inputs+members, t.TempDir())
+		if re, ok := errors.AsType[*result.RunError](err); ok && re.Code == result.CodeProfile && re.Details["pointer"] == want {
+			continue
+		}
+		if err != nil || string(p.Stdout.Bytes) != want {
+			t.Errorf("open, %s: %v, want %s", members, err, want)
+		}
+	}
+	x.Gate.Profile.NetworkHosts = kernel.AllowList{}
+	if got := string(performed(t, x, harness.Exec{Argv: []string{bash, "-c", ask}, Work: t.TempDir()}).Stdout.Bytes); got == "200\n" {
+		t.Error("allow_network without a list reaches a host")
+	}
+}
+
+// TestListedHostsNeedFull: a profile that lists hosts runs nothing in a weaker isolation.
+func TestListedHostsNeedFull(t *testing.T) {
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, kernel.IsolationConfined), func(p *kernel.Profile) {
+		p.AllowNetwork, p.Registries = true, []string{"pypi.org"}
+	})
+	if re := x.Fails(t, `"actions":[{"kind":"run","argv":["true"]}]`, harness.Folders{}); re.Code != result.CodeSandbox || !strings.Contains(re.Message, "Landlock knows ports and not hosts") || re.Hint == "" {
+		t.Errorf("%+v", re)
 	}
 }

@@ -153,32 +153,28 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, to
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
 	t := execute.Task{
 		Profile: g.Profile,
-		Sandbox: sandbox.Request{
-			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
-			Protect: execute.Protected(), Network: g.Profile.NetLevel() == contract.Open, Limits: g.Limits(),
-			Least: sandbox.Isolation(g.Profile.Isolation),
-		},
-		Rules:  g.Rules(),
-		Budget: time.Duration(g.Profile.TimeoutMS) * time.Millisecond,
-		Inputs: inputs, Tools: tools, Progress: progress,
+		Sandbox: g.Confinement(req.Folders.Work, sandbox.Staged, req.Folders.Read),
+		Rules:   g.Rules(),
+		Budget:  time.Duration(g.Profile.TimeoutMS) * time.Millisecond,
+		Inputs:  inputs, Tools: tools, Progress: progress,
 		Stdout: command.Stream{Keep: int64(stdout)}, Stderr: command.Stream{Keep: int64(stderr)},
 	}
-	if len(inputs.Files) == 0 {
-		t.Sandbox.Inputs = ""
+	if len(inputs.Files) > 0 {
+		t.Sandbox.Inputs = inputs.Dir
 	}
 	if access, ok := contract.ProfileAccess(g.Base); ok && access.TreeRead {
 		t.Sandbox.Tree = req.Folders.Tree
 	}
 	t.Rules.Declared = cleanPaths(intent.Outputs)
 	for i, a := range intent.Actions {
-		addAction(&t, i, a)
+		addAction(&t, i, a, g.hosts())
 	}
 	return t
 }
 
 // addAction adds an action of an intent to a task. A call of a tool becomes the commands of
-// its adapters, and the file with the answer.
-func addAction(t *execute.Task, i int, a kernel.Action) {
+// its adapters, and the file with the answer. A run action may reach hosts.
+func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 	add := func(stdin *string, timeoutMS int, action sandbox.Action) {
 		t.At = append(t.At, i)
 		t.Stdin = append(t.Stdin, textReader(stdin))
@@ -197,7 +193,7 @@ func addAction(t *execute.Task, i int, a kernel.Action) {
 	case kernel.ActionWrite:
 		add(nil, 0, sandbox.Action{Path: pathname.Clean(a.Path), Content: a.Bytes(), Executable: a.Executable})
 	default:
-		add(a.Stdin, a.TimeoutMS, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
+		add(a.Stdin, a.TimeoutMS, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd), Hosts: hosts})
 	}
 }
 

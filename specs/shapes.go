@@ -215,6 +215,14 @@ var (
 			{"blocklist", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 			{"shell", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"none"}}},
 		}}},
+		{"connections", false, &shape{types: []string{"array"}, minItems: 1, maxItems: 4096, items: &shape{types: []string{"object"}, closed: true, members: []member{
+			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+			{"name", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 253}},
+			{"port", true, &shape{types: []string{"integer"}, low: 0, high: 65535}},
+			{"received", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"sent", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"verdict", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 34, enum: []any{"passed", "not a CONNECT request", "not the name of a host", "not a listed host", "not an address that may be reached", "not TLS", "TLS for another name", "no connection to the host", "no handshake in time"}}},
+		}}}},
 		{"context", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"env_allowlist", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 4096}}},
 			{"locale", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 64}},

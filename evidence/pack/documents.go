@@ -222,6 +222,8 @@ type Runner struct {
 	Attempts        []Attempt         `json:"attempts,omitempty"` // of calls of tools, in order
 	Stdout          RunnerStream      `json:"stdout"`             // of the command whose result counts
 	Stderr          RunnerStream      `json:"stderr"`
+
+	Connections []evidence.Connection `json:"connections,omitempty"` // that commands asked for, in order
 }
 
 // Platform is the system that a run was executed on.

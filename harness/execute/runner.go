@@ -38,7 +38,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 			GoVersion: runtime.Version(), KernelRelease: release, LandlockABI: landlock,
 		},
 		Sandbox: pack.RunnerSandbox{
-			Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !box.Network, FilesystemReadonly: !p.Direct(),
+			Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !box.Network && !box.Listed, FilesystemReadonly: !p.Direct(),
 			Layers: append([]pack.Layer{}, p.Clauses...),
 		},
 		Limits: pack.RunnerLimits{
@@ -54,6 +54,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory, Attempts: p.Attempts,
 		Stdout: runnerStream(p.Stdout, p.Observed.Command), Stderr: runnerStream(p.Stderr, p.Observed.Command),
+		Connections: p.box.Connections(),
 	}, nil
 }
 

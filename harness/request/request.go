@@ -73,11 +73,11 @@ type Filesystem struct {
 	Deny  []string `json:"deny"`
 }
 
-// Network is access to the host's network; no list of hosts narrows it.
+// Network is access to the profile's network, which the lists of hosts narrow.
 type Network struct {
 	Enabled bool     `json:"enabled"`
-	Allow   []string `json:"allow"` // empty
-	Deny    []string `json:"deny"`  // hosts; empty if there is a network
+	Allow   []string `json:"allow"` // contract.ParseHost; empty: the profile's; empty if there is no network
+	Deny    []string `json:"deny"`  // likewise; taken away from them
 }
 
 // Processes says what a command may start.
@@ -130,7 +130,7 @@ func Parse(set *specs.Set, name string, src []byte) (Request, error) {
 	if err != nil {
 		return Request{}, runerr.Internal("the request fits its schema and is no request", err)
 	}
-	for _, f := range []*requestFault{req.textFault(), req.pathFault(), req.unsupported(), req.dateFault()} {
+	for _, f := range []*requestFault{req.textFault(), req.pathFault(), req.networkFault(), req.dateFault()} {
 		if f != nil {
 			e := text.Invalid(f.pointer, f.msg, f.hint)
 			e.RuleID = f.rule
@@ -255,17 +255,18 @@ func (rule pathRule) check(at, p string) *contract.Violation {
 	return nil
 }
 
-// unsupported returns the first request for something that the contract describes but
-// this version cannot do.
-func (r Request) unsupported() *requestFault {
+// networkFault finds an entry of a list of hosts that cannot be read, and hosts to allow
+// without a network.
+func (r Request) networkFault() *requestFault {
 	network := r.Sandbox.Network
-	switch {
-	case len(network.Allow) > 0:
-		return &requestFault{"/sandbox/network/allow", "host allow-lists are not supported by this version",
-			"leave the list empty: without a network no host can be reached", ""}
-	case network.Enabled && len(network.Deny) > 0:
-		return &requestFault{"/sandbox/network/deny", "hosts of a network cannot be denied by this version",
-			"leave the list empty, or set enabled to false: without a network no host can be reached", ""}
+	for i, list := range [][]string{network.Allow, network.Deny} {
+		if _, at, wrong := contract.ParseHosts(list); wrong != "" {
+			return &requestFault{"/sandbox/network/" + []string{"allow", "deny"}[i] + "/" + strconv.Itoa(at), wrong, "write a host as host, host:port, *.host or private:host:port", ""}
+		}
+	}
+	if len(network.Allow) > 0 && !network.Enabled {
+		return &requestFault{"/sandbox/network/allow", "hosts are allowed, and the network is not enabled",
+			"set enabled to true, or leave the list empty", ""}
 	}
 	return nil
 }

@@ -290,8 +290,11 @@ func TestRequestMessages(t *testing.T) {
 			`a.json: line 2: found "'" where a member name in double quotes must stand; strings stand in double quotes`,
 			`a file that begins with "{" is read as JSON; every other one is read as YAML`},
 		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"sandbox":{"network":{"allow":["x.org"]}}}`,
-			"a.json: line 1, /sandbox/network/allow: host allow-lists are not supported by this version",
-			"leave the list empty: without a network no host can be reached"},
+			"a.json: line 1, /sandbox/network/allow: hosts are allowed, and the network is not enabled",
+			"set enabled to true, or leave the list empty"},
+		{"a.yaml", head + "sandbox:\n  network:\n    enabled: true\n    deny: [x.org, \"x.org:0\"]\n",
+			"a.yaml: line 8, /sandbox/network/deny/1: the port is not a number from 1 to 65535",
+			"write a host as host, host:port, *.host or private:host:port"},
 		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"outputs":{"output_files":["out//a"]}}`,
 			`a.json: line 1, /outputs/output_files/0: path "out//a" is not in its clean form`, `write it as "out/a"`},
 	} {

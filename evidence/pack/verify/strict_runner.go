@@ -54,6 +54,7 @@ func (s *strictLevel) ownRunner(n *pack.Runner) {
 //   - the isolation is no weaker than policy_provenance demands, the backend and the
 //     platform are those that have it, and the network is blocked where the policy does
 //     not allow it, and can be blocked where it does; filesystem_readonly is true
+//   - connections were made where hosts are listed, to such hosts
 //   - layers are the clauses of [evidence.Clauses], each with a status that it can have
 //   - warnings are those that are given, and there only if there are any
 //   - the times are those of the evidence, runner_id has the time of the start, and

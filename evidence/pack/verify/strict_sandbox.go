@@ -7,6 +7,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -55,5 +56,27 @@ func (s *strictLevel) checkIsolation(n *pack.Runner, run *result.RunResult) {
 	s.must(level.Isolation != kernel.IsolationConfined || n.Platform.LandlockABI >= 1, "ST9", pack.RunnerFile+"#/platform/landlock_abi", "isolation %s needs Landlock", sb.IsolationLevel)
 	if sb.Backend == level.Backend {
 		s.checkLayers(sb, level.Isolation, run)
+	}
+	s.checkConnections(n, run)
+}
+
+// checkConnections checks that hosts are listed where the policy allows a network, and that
+// connections were made there alone. Only those that were passed on have bytes, and they
+// went to hosts of the profile, where the verifier has it (ST5).
+func (s *strictLevel) checkConnections(n *pack.Runner, run *result.RunResult) {
+	listed := slices.Contains(n.Sandbox.Layers, evidence.NetworkProxy.Clause())
+	s.must(!listed || run.Policy.AllowNetwork, "ST9", pack.RunnerFile+"#/sandbox/layers", "hosts were listed, and allow_network of the policy is false")
+	s.must(listed || len(n.Connections) == 0, "ST9", pack.RunnerFile+"#/connections", "there, and no hosts were listed")
+	for i, c := range n.Connections {
+		here := pack.At(pack.RunnerFile, "connections", strconv.Itoa(i))
+		name, named := contract.HostName(c.Name)
+		passed := c.Verdict == evidence.Passed
+		s.must(passed || c.Sent == 0 && c.Received == 0, "ST9", here, "bytes of a connection that was not passed on")
+		s.must(named && name == c.Name && c.Port > 0 || c.Name == "" && c.Port == 0 && !passed, "ST9", here, "not a host and a port")
+		if p := s.whole(); passed && p != nil && !p.Hosts().All {
+			allow, _, _ := contract.ParseHosts(p.Hosts().Names)
+			_, ok := contract.Hosts{Allow: allow}.Allows(c.Name, c.Port)
+			s.must(ok, "ST9", here, "passed on, and the profile does not list the host")
+		}
 	}
 }
