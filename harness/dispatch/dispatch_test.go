@@ -21,12 +21,12 @@ const examples = "../../examples/tools"
 // TestExamples: the three adapters of the code execution contract load as they are, and the
 // index of the examples is current.
 func TestExamples(t *testing.T) {
-	got, err := MakeIndex(specstest.NewSpecs(t), examples)
+	got, current, err := MakeIndex(specstest.NewSpecs(t), examples)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(filepath.Join(examples, IndexFile))
-	if err != nil || string(got) != string(want) {
+	if err != nil || string(got) != string(want) || !current {
 		t.Errorf("the index is stale (%v): go run ./cmd/fiador tool index examples/tools", err)
 	}
 }
@@ -180,7 +180,7 @@ func TestFaults(t *testing.T) {
 		"name of a server":    {whole(map[string]string{"servers/a b.yaml": tool}), result.CodeProfile, "", 0},
 		"files that are none": {whole(map[string]string{"README.md": "x", ".git/x": "x", "T/README.md": "x", "T/A/examples/e.json": "x"}), "", "", 0},
 	} {
-		_, err := MakeIndex(set, write(t, c.files))
+		_, _, err := MakeIndex(set, write(t, c.files))
 		var re *result.RunError
 		if err != nil && !errors.As(err, &re) {
 			t.Fatalf("%s: %v", name, err)
@@ -202,7 +202,7 @@ func TestNotations(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	digest := func(name, text string) canon.ContentHash {
 		files := whole(map[string]string{"T/A.yaml": "", name: text})
-		b, err := MakeIndex(set, write(t, files))
+		b, _, err := MakeIndex(set, write(t, files))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestStale(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	made := func() string {
 		dir := write(t, whole(map[string]string{"U/tool.yaml": strings.ReplaceAll(tool, ": T", ": U"), "U/A.yaml": strings.Replace(cliA, ": T", ": U", 1), "U/B.yaml": strings.Replace(cliB, ": T", ": U", 1)}))
-		b, err := MakeIndex(set, dir)
+		b, _, err := MakeIndex(set, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func put(name, text string) func(dir string) error {
 func TestReadOnce(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	dir := write(t, whole(nil))
-	b, err := MakeIndex(set, dir)
+	b, _, err := MakeIndex(set, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

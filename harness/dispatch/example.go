@@ -41,29 +41,30 @@ type Tried struct {
 
 // TryExamples checks every document of a folder as MakeIndex does, and tries every example:
 // its parameters must bind, and its last answer must become the one that it expects. It
-// starts no process and asks nobody. The error is a RunError.
-func TryExamples(set *specs.Set, dir string) (tried []Tried, index []byte, err error) {
+// starts no process and asks nobody. current says whether the index is. The error is a
+// RunError.
+func TryExamples(set *specs.Set, dir string) (tried []Tried, current bool, err error) {
 	d, index, err := readFolder(set, dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	defer d.root.Close()
 	for _, id := range canon.Names(d.tools) {
 		for _, adapterID := range d.tools[id].Adapters {
 			names, err := d.beside(id, adapterID, examplesFolder)
 			if err != nil {
-				return nil, nil, err
+				return nil, false, err
 			}
 			for _, name := range names {
 				why, err := d.try(d.tools[id], d.adapters[id][adapterID], name)
 				if err != nil {
-					return nil, nil, err
+					return nil, false, err
 				}
 				tried = append(tried, Tried{name, why})
 			}
 		}
 	}
-	return tried, index, nil
+	return tried, d.hasIndex(index), nil
 }
 
 // beside returns the files in a folder beside an adapter's document, sorted. It returns none

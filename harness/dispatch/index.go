@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"io/fs"
 	"path"
 	"slices"
@@ -30,15 +31,21 @@ type file struct {
 }
 
 // MakeIndex reads and checks every document of a folder, and returns its index as canonical
-// JSON with a line feed. It does not read the index that is there. The error is a RunError:
-// RUN_E001 for a document that is too large, RUN_E002 for one that is not strict, RUN_E004
-// for everything else.
-func MakeIndex(set *specs.Set, dir string) ([]byte, error) {
+// JSON with a line feed. current says whether the folder has that index already. The error is
+// a RunError: RUN_E001 for a document that is too large, RUN_E002 for one that is not strict,
+// RUN_E004 for everything else.
+func MakeIndex(set *specs.Set, dir string) (index []byte, current bool, err error) {
 	d, index, err := readFolder(set, dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return index, d.root.Close()
+	return index, d.hasIndex(index), d.root.Close()
+}
+
+// hasIndex says whether the folder has this index.
+func (f folder) hasIndex(index []byte) bool {
+	was, err := f.bytes(IndexFile, len(index))
+	return err == nil && bytes.Equal(was, index)
 }
 
 // readFolder reads every document of a folder, which it leaves open.

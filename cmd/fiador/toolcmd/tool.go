@@ -3,7 +3,6 @@
 package toolcmd
 
 import (
-	"bytes"
 	"path/filepath"
 	"strconv"
 
@@ -51,15 +50,12 @@ Exit codes:
 		Example: `  fiador tool index tools
   fiador tool index tools --check`,
 		Args: cli.ExactArgs("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			index, err := dispatch.MakeIndex(a.Specs, args[0])
-			if err != nil {
+		RunE: func(_ *cobra.Command, args []string) error {
+			index, current, err := dispatch.MakeIndex(a.Specs, args[0])
+			if err != nil || current {
 				return err
 			}
 			name := filepath.Join(args[0], dispatch.IndexFile)
-			if current(cmd, a, name, index) {
-				return nil
-			}
 			if check {
 				a.Status = cli.ExitRejected
 			} else {
@@ -81,12 +77,6 @@ Exit codes:
 	return cmd
 }
 
-// current says whether a file has exactly these bytes.
-func current(cmd *cobra.Command, a *cli.App, name string, want []byte) bool {
-	was, err := a.Read(cmd.Context(), name, len(want))
-	return err == nil && bytes.Equal(was.Bytes, want)
-}
-
 // checkCommand checks all that needs no process.
 func checkCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
@@ -104,28 +94,26 @@ Exit codes:
   2  a document or an example cannot be used`,
 		Example: `  fiador tool check tools`,
 		Args:    cli.ExactArgs("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tried, index, err := dispatch.TryExamples(a.Specs, args[0])
+		RunE: func(_ *cobra.Command, args []string) error {
+			tried, current, err := dispatch.TryExamples(a.Specs, args[0])
 			if err != nil {
 				return err
 			}
-			name := filepath.Join(args[0], dispatch.IndexFile)
-			stale := !current(cmd, a, name, index)
 			failed := 0
 			for _, t := range tried {
 				if t.Why != "" {
 					failed++
 				}
 			}
-			a.RejectIf(failed > 0 || stale)
+			a.RejectIf(failed > 0 || !current)
 			return cli.PrintText(a, func(t cli.Terminal) {
 				for _, one := range tried {
 					if one.Why != "" {
 						t.Line(screen.Plain(one.File+":"), screen.Plain(one.Why))
 					}
 				}
-				if stale {
-					t.Line(screen.Plain(screen.Folder(name)+":"), "the index is stale")
+				if !current {
+					t.Line(screen.Plain(screen.Folder(filepath.Join(args[0], dispatch.IndexFile))+":"), "the index is stale")
 				}
 				t.Line(strconv.Itoa(len(tried)-failed) + " of " + screen.Count(len(tried), "example") + " as expected")
 			})
