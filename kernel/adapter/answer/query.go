@@ -122,18 +122,24 @@ func (w *queryWalk) selector(sel spec.Selector, v any, out []any) []any {
 // filterCost is an upper bound of the work of a filter on one value, read from its text:
 // every selector that can give several values multiplies it by the size of the value.
 type filterCost struct {
-	base    int  // for the length of the text, and for each union
-	many    int  // selectors that give as many values as there are
-	wide    bool // the filter looks at the whole answer
-	matches bool // it has a pattern
+	base  int  // for the length of the text, and for each union
+	many  int  // selectors that give as many values as there are
+	wide  bool // the filter looks at the whole answer
+	match int  // for a pattern, 0 if there is none
+	given bool // the answer has the pattern, or the pattern repeats
 }
 
 func (w *queryWalk) filter(sel *spec.FilterSelector) filterCost {
-	text := unquoted(sel.String())
+	whole := sel.String()
+	text := unquoted(whole)
 	f := filterCost{base: 1 + len(text)/16, many: strings.Count(text, "*") + strings.Count(text, "..") + strings.Count(text, ":") + strings.Count(text, "?")}
 	f.base <<= min(16, strings.Count(text, ","))
 	f.wide = strings.Contains(text, "$")
-	f.matches = strings.Contains(text, "match(") || strings.Contains(text, "search(")
+	patterns := strings.Count(text, "match(") + strings.Count(text, "search(")
+	if patterns > 0 {
+		f.match = 16 + 2*(len(whole)-len(text))
+	}
+	f.given = patterns > strings.Count(text, ", )") || strings.Contains(whole, "{")
 	return f
 }
 
@@ -153,10 +159,10 @@ func (f filterCost) cost(w *queryWalk, v any) int {
 		}
 		n *= size
 	}
-	if f.matches {
-		n = min(n, maxSteps) * 16
+	if f.given {
+		n = min(n, maxSteps+1) * min(50, 1+size)
 	}
-	return n
+	return min(n, maxSteps+1) * max(1, f.match)
 }
 
 // sizeOf returns the number of values in a value, where 64 bytes of a text count as one.

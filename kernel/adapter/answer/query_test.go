@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/adapter/params"
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // TestComplianceSuite runs the compliance suite of RFC 9535: 703 cases.
@@ -78,6 +79,9 @@ func TestQueryIsBounded(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	flat := []byte("[" + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + "]")
 	deep := []byte(strings.Repeat(`[`, 60) + "[" + strings.TrimSuffix(strings.Repeat(`{"a":[1,2]},`, 50_000), ",") + "]" + strings.Repeat(`]`, 60))
+	wide := bytes.Trim(deep, "[]")
+	wide = append(append([]byte("["), wide...), ']')
+	long := []byte(`["` + strings.Repeat("x", 900_000) + `","x{1000}"]`)
 	for _, c := range []struct {
 		query string
 		raw   []byte
@@ -85,6 +89,7 @@ func TestQueryIsBounded(t *testing.T) {
 		{"$[?count($..*)>0]", flat}, {"$[?@==$[199999]]", flat}, {"$[?$..[?$..[?@==1]]]", flat}, {"$..*..*..*..*", deep},
 		{"$[" + strings.TrimSuffix(strings.Repeat("*,", 500), ",") + "]" + strings.Repeat("[*,*]", 50), flat},
 		{"$..[?@..[?@..[?@..[?@==1]]]]", deep},
+		{"$[?search(@, 'x{1000}')]", long}, {"$[?search(@, $[1])]", long}, {"$[?search(@, @)]", long},
 		{"$" + strings.Repeat("..*", 1000), deep}, {"$" + strings.Repeat("[0,0]", 800), deep},
 	} {
 		q, err := readQuery(c.query)
@@ -100,6 +105,31 @@ func TestQueryIsBounded(t *testing.T) {
 			t.Errorf("%.40q: %d found", c.query, len(found))
 		}
 	}
+	for query, raw := range map[string][]byte{"$[?@>0]": flat, "$..[?@.a]": wide, "$[?search(@, 'xx+y')]": long} {
+		if _, err := Output([]Step{{Type: "extract", Spec: map[string]any{"path": query, "default": ""}}}, raw); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+// FuzzOutput: no query and no answer stop Output, and the same ones give the same result.
+func FuzzOutput(f *testing.F) {
+	for _, query := range []string{"$", "$..*", "$[?@.a && match(@.a, 'x')]", "$[?search(@.a, @.b)]", "$[?count(@..*)>1]", "$[0:3:2]", "$['a','b'][*]", "$[?length(value(@..a))==1]"} {
+		f.Add(query, []byte(`[{"a":"x","b":"("},{"a":[1,{"a":null}]},2.5]`))
+	}
+	f.Fuzz(func(t *testing.T, query string, raw []byte) {
+		steps := []Step{{Type: "extract", Spec: query}}
+		got, err := Output(steps, raw)
+		again, second := Output(steps, raw)
+		if string(got) != string(again) || (err == nil) != (second == nil) || len(got) > MaxAnswerBytes {
+			t.Fatalf("%q of %q: %q (%v) and %q (%v)", query, raw, got, err, again, second)
+		}
+		if err == nil {
+			if _, err := canon.ParseCanonical(bytes.TrimSuffix(got, []byte("\n")), MaxAnswerBytes); err != nil {
+				t.Fatalf("%q of %q: %q: %v", query, raw, got, err)
+			}
+		}
+	})
 }
 
 // TestResultIsBounded: a query that gives one value many times gives no large answer.
