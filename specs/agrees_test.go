@@ -13,7 +13,9 @@ import (
 )
 
 // judged are the kinds that Validate finds right without a compiled schema.
-func judged() []Kind { return []Kind{KindAdapter, KindIntent, KindProfile, KindRunResult, KindServer, KindTool, KindToolIndex} }
+func judged() []Kind {
+	return []Kind{KindAdapter, KindIntent, KindProfile, KindRunResult, KindServer, KindTool, KindToolIndex}
+}
 
 // agree fails unless Walk and gojsonschema find the same of a value: valid, or not.
 func agree(t *testing.T, s *Set, k Kind, v any) (valid bool) {
