@@ -173,7 +173,7 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, to
 }
 
 // addAction adds an action of an intent to a task. A call of a tool becomes the commands of
-// its adapters, and the file with the answer. A run action may reach hosts.
+// its adapters, and the file with the answer. A run action may reach hosts, a call those of its adapter.
 func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 	add := func(stdin *string, timeoutMS int, action sandbox.Action) {
 		t.At = append(t.At, i)
@@ -184,7 +184,8 @@ func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 	switch a.Kind {
 	case kernel.ActionCall:
 		for _, b := range t.Tools[i] {
-			add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env)})
+			own, _, _ := contract.ParseHosts(b.Hosts) // the adapter was checked
+			add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env), Hosts: contract.Hosts{Allow: own}})
 			if most := b.Adapter.Override.MemoryMB; most > 0 {
 				t.Sandbox.Limits.MemoryMB = min(t.Sandbox.Limits.MemoryMB, most)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -158,8 +159,8 @@ func (g *Gate) startable(at string, b *adapter.Bound) error {
 		why = "no secret is given to a command"
 	case cli.ExecutableSHA256 != "":
 		why = "no command is compared with executable_sha256"
-	case len(b.Hosts) > 0:
-		why = "no list of hosts is enforced"
+	case g.Profile.NetLevel() == contract.Open:
+		why = "a profile with every host cannot keep a tool to the hosts of its adapter"
 	}
 	if why != "" {
 		return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+": "+why,

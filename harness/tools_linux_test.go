@@ -3,14 +3,20 @@
 package harness_test
 
 import (
+	"crypto/rand"
+	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -130,18 +136,56 @@ func TestToolsThatAreNotPerformed(t *testing.T) {
 	const api = `{"adapter_id":"A","name":"a","version":"1.0.0","tool_id":"T","type":"api","interface":{"api":{"base_url":"https://a.example","auth_method":"none",
 		"endpoint_mapping":{"get":"GET /"}}},"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}}`
 	for name, tc := range map[string]struct{ adapter, params, why string }{
-		"api":        {api, `{}`, "of type api"},
-		"secret":     {harnesstest.CLI("A", `"executable":"sh","secrets":{"TOKEN":{"env":"T"}}`, ""), `{}`, "no secret"},
-		"executable": {harnesstest.CLI("A", `"executable":"sh","executable_sha256":"`+string(canon.Sum(nil))+`"`, ""), `{}`, "executable_sha256"},
-		"hosts":      {harnesstest.CLI("A", `"executable":"sh"`, `,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}`), `{}`, "list of hosts"},
+		"api":          {api, `{}`, "of type api"},
+		"secret":       {harnesstest.CLI("A", `"executable":"sh","secrets":{"TOKEN":{"env":"T"}}`, ""), `{}`, "no secret"},
+		"executable":   {harnesstest.CLI("A", `"executable":"sh","executable_sha256":"`+string(canon.Sum(nil))+`"`, ""), `{}`, "executable_sha256"},
+		"open network": {harnesstest.CLI("A", `"executable":"sh"`, `,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}`), `{}`, "every host"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := harnesstest.NewExecutor(t, h, nil)
+			x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) {
+				p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{All: true}
+			})
 			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{"T/tool.json": harnesstest.Tool(`"A"`), "T/A.json": tc.adapter}))
 			re := x.Fails(t, intents.Actions(`{"kind":"call","tool_id":"T","params":`+tc.params+`}`), harness.Folders{})
 			if re.Code != result.CodeSandbox || !strings.Contains(re.Message, tc.why) || re.Details["pointer"] != "/actions/0" {
 				t.Errorf("%v", re)
 			}
 		})
+	}
+}
+
+// TestToolReachesItsHosts: a tool reaches the hosts of its adapter alone, not all those of the
+// profile. runner.json has each connection with the action of the intent.
+func TestToolReachesItsHosts(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash, which can connect, is not installed here")
+	}
+	server := rehearsal.Serve(t)
+	entry := fmt.Sprintf("private:localhost:%d", server.Port)
+	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}`, server.Port)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, kernel.IsolationFull), func(p *kernel.Profile) {
+		p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{Names: []string{entry}}
+	})
+	cli := fmt.Sprintf(`"executable":%q,"base_args":["-c",%q]`, "bash", ask)
+	x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
+		"T/tool.json": harnesstest.Tool(`"A","B"`),
+		"T/A.json":    harnesstest.CLI("A", cli, `,"sandbox_override":{"network":{"enabled":true,"allow":["`+entry+`"]}}`),
+		"T/B.json":    harnesstest.CLI("B", cli, ""),
+	}))
+	call := func(adapter string) string {
+		return `{"kind":"call","tool_id":"T","adapter_id":"` + adapter + `","params":{}}`
+	}
+	rep := x.Run(t, intents.Actions(call("B"), call("A"), intents.Argv(bash, "-c", "cat calls/*")), harness.Folders{})
+	if got := string(rep.Execution.Stdout.Bytes); got != "\"403\\n\"\n\"200\\n\"\n" {
+		t.Errorf("the answers are %s", got)
+	}
+	r, err := rep.Execution.Runner(rand.Reader)
+	want := []evidence.Connection{
+		{Action: 0, Name: "localhost", Port: server.Port, Verdict: evidence.RefusedUnlisted},
+		{Action: 1, Name: "localhost", Port: server.Port, Verdict: evidence.RefusedNotTLS},
+	}
+	if err != nil || !slices.Equal(r.Connections, want) {
+		t.Errorf("connections %+v (%v)", r.Connections, err)
 	}
 }

@@ -32,38 +32,47 @@ func TestToolDecisions(t *testing.T) {
 		allowed string // allowed_tools of the profile; empty: as it is
 		outcome kernel.Outcome
 		reasons []string
+		hosts   []string // network_hosts of the profile
 	}{
-		"not listed":          {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}},
-		"dev":                 {searchTool(harnesstest.Tool(`"A"`), node), call, "dev", "", kernel.OutcomeBundle, nil},
-		"listed":              {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T", kernel.OutcomeBundle, nil},
-		"listed adapter":      {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/A", kernel.OutcomeBundle, nil},
-		"listed prefix":       {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/*", kernel.OutcomeBundle, nil},
-		"other adapter":       {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/B", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}},
-		"other tool":          {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T2", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}},
-		"other pin":           {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T@" + string(canon.Sum(nil)), kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}},
-		"unknown tool":        {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"T"`, `"U"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"TOOL_UNKNOWN /actions/0/tool_id"}},
-		"unknown adapter":     {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"params"`, `"adapter_id":"B","params"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"ADAPTER_UNKNOWN /actions/0/adapter_id"}},
-		"parameter":           {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"x"`, `"-x"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"PARAMS_INVALID /actions/0/params/pattern"}},
-		"unknown parameter":   {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"pattern"`, `"__proto__"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"PARAMS_INVALID /actions/0/params/__proto__"}},
-		"deprecated":          {searchTool(status("deprecated"), node), call, "strict", "T", kernel.OutcomeBundle, nil},
-		"experimental":        {searchTool(status("experimental"), node), call, "strict", "T", kernel.OutcomeClarify, []string{"TOOL_EXPERIMENTAL /actions/0/tool_id"}},
-		"experimental in dev": {searchTool(status("experimental"), node), call, "dev", "", kernel.OutcomeBundle, nil},
-		"retired":             {searchTool(status("retired"), node), call, "dev", "", kernel.OutcomeRefuse, []string{"TOOL_INACTIVE /actions/0/tool_id"}},
+		"not listed":          {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}, nil},
+		"dev":                 {searchTool(harnesstest.Tool(`"A"`), node), call, "dev", "", kernel.OutcomeBundle, nil, nil},
+		"listed":              {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T", kernel.OutcomeBundle, nil, nil},
+		"listed adapter":      {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/A", kernel.OutcomeBundle, nil, nil},
+		"listed prefix":       {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/*", kernel.OutcomeBundle, nil, nil},
+		"other adapter":       {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T/B", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}, nil},
+		"other tool":          {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T2", kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}, nil},
+		"other pin":           {searchTool(harnesstest.Tool(`"A"`), node), call, "strict", "T@" + string(canon.Sum(nil)), kernel.OutcomeRefuse, []string{"TOOL_NOT_ALLOWED /actions/0"}, nil},
+		"unknown tool":        {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"T"`, `"U"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"TOOL_UNKNOWN /actions/0/tool_id"}, nil},
+		"unknown adapter":     {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"params"`, `"adapter_id":"B","params"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"ADAPTER_UNKNOWN /actions/0/adapter_id"}, nil},
+		"parameter":           {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"x"`, `"-x"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"PARAMS_INVALID /actions/0/params/pattern"}, nil},
+		"unknown parameter":   {searchTool(harnesstest.Tool(`"A"`), node), strings.Replace(call, `"pattern"`, `"__proto__"`, 1), "dev", "", kernel.OutcomeRefuse, []string{"PARAMS_INVALID /actions/0/params/__proto__"}, nil},
+		"deprecated":          {searchTool(status("deprecated"), node), call, "strict", "T", kernel.OutcomeBundle, nil, nil},
+		"experimental":        {searchTool(status("experimental"), node), call, "strict", "T", kernel.OutcomeClarify, []string{"TOOL_EXPERIMENTAL /actions/0/tool_id"}, nil},
+		"experimental in dev": {searchTool(status("experimental"), node), call, "dev", "", kernel.OutcomeBundle, nil, nil},
+		"retired":             {searchTool(status("retired"), node), call, "dev", "", kernel.OutcomeRefuse, []string{"TOOL_INACTIVE /actions/0/tool_id"}, nil},
 		"command": {
 			searchTool(harnesstest.Tool(`"A"`), harnesstest.CLI("A", `"executable":"rg","arg_mapping":{"pattern":"{value}"}`, "")),
-			call, "strict", "T", kernel.OutcomeRefuse, []string{"CMD_NOT_ALLOWED /actions/0"},
+			call, "strict", "T", kernel.OutcomeRefuse, []string{"CMD_NOT_ALLOWED /actions/0"}, nil,
 		},
 		"inline code": {
 			searchTool(harnesstest.Tool(`"A"`), harnesstest.CLI("A", `"executable":"node","base_args":["-e"],"arg_mapping":{"pattern":"{value}"}`, "")),
-			call, "strict", "T", kernel.OutcomeRefuse, []string{"INLINE_CODE /actions/0"},
+			call, "strict", "T", kernel.OutcomeRefuse, []string{"INLINE_CODE /actions/0"}, nil,
 		},
 		"environment": {
 			searchTool(harnesstest.Tool(`"A"`), harnesstest.CLI("A", `"executable":"node","env_mapping":{"pattern":"PATTERN"}`, "")),
-			call, "strict", "T", kernel.OutcomeRefuse, []string{"ENV_NOT_ALLOWED /actions/0"},
+			call, "strict", "T", kernel.OutcomeRefuse, []string{"ENV_NOT_ALLOWED /actions/0"}, nil,
 		},
 		"host": {
 			searchTool(harnesstest.Tool(`"A"`), strings.TrimSuffix(node, "}")+`,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}}`),
-			call, "dev", "", kernel.OutcomeRefuse, []string{"HOST_NOT_ALLOWED /actions/0"},
+			call, "dev", "", kernel.OutcomeRefuse, []string{"HOST_NOT_ALLOWED /actions/0"}, nil,
+		},
+		"listed host": {
+			searchTool(harnesstest.Tool(`"A"`), strings.TrimSuffix(node, "}")+`,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}}`),
+			call, "dev", "", kernel.OutcomeBundle, nil, []string{"*.b.example", "a.example"},
+		},
+		"wider host": {
+			searchTool(harnesstest.Tool(`"A"`), strings.TrimSuffix(node, "}")+`,"sandbox_override":{"network":{"enabled":true,"allow":["*.a.example"]}}}`),
+			call, "dev", "", kernel.OutcomeRefuse, []string{"HOST_NOT_ALLOWED /actions/0"}, []string{"b.a.example"},
 		},
 		"fallback that is not permitted": {
 			map[string]string{
@@ -71,13 +80,16 @@ func TestToolDecisions(t *testing.T) {
 				"T/A.json":    strings.TrimSuffix(node, "}") + `,"errors":{"fallback":{"adapter_id":"B","condition":"any"}}}`,
 				"T/B.json":    harnesstest.CLI("B", `"executable":"bash","arg_mapping":{"pattern":"{value}"}`, ""),
 			},
-			call, "strict", "T", kernel.OutcomeRefuse, []string{"CMD_NOT_ALLOWED /actions/0"},
+			call, "strict", "T", kernel.OutcomeRefuse, []string{"CMD_NOT_ALLOWED /actions/0"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := harnesstest.OpenBuiltin(t, d.Specs, tc.profile)
 			if tc.allowed != "" {
 				gate.Profile.AllowedTools = kernel.AllowList{Names: []string{tc.allowed}}
+			}
+			if tc.hosts != nil {
+				gate.Profile.AllowNetwork, gate.Profile.NetworkHosts = true, kernel.AllowList{Names: tc.hosts}
 			}
 			gate.UseTools(harnesstest.Registry(t, d.Specs, tc.files))
 			src := `{"goal":"Search","constraints":["c"],"actions":[` + tc.action + `]}`

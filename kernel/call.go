@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/finding"
 )
 
@@ -118,7 +119,7 @@ func (p Profile) unreachable(c Call, i int) []Finding {
 	var list []Finding
 	for n, to := range c.Candidates {
 		for _, host := range to.Tool.Hosts {
-			if !p.AllowNetwork {
+			if !p.reaches(host) {
 				list = append(list, Finding{
 					Code: finding.HostNotAllowed, Path: at.pointer(), Effect: at.effect(EffectCall) + c.suffix(n), Value: canon.Cut(host),
 				})
@@ -126,6 +127,14 @@ func (p Profile) unreachable(c Call, i int) []Finding {
 		}
 	}
 	return list
+}
+
+// reaches says whether the profile lets commands reach everything that an entry for hosts
+// lists.
+func (p Profile) reaches(host string) bool {
+	lists := p.Hosts()
+	within := func(by string) bool { return contract.HostWithin(host, by) }
+	return p.AllowNetwork && (lists.All || slices.ContainsFunc(lists.Names, within))
 }
 
 // listsTool says whether the profile lists the tool of a call. An entry is a tool, a tool

@@ -418,6 +418,7 @@ func TestRunErrorsHaveOneMaker(t *testing.T) {
 // shapeless maps each package that makes a map[string]any to the reason why this is no
 // document with one description.
 var shapeless = map[string]string{
+	"cmd/fiador/runcmd":   "a call has the parameters that its tool takes",
 	"evidence/pack":       "a prompt has the members that the intent gives it",
 	"evidence/pack/sign":  "meta.json keeps members that others have put there",
 	"harness":             "an intent for the policy has the context that its author gives it; details of a RunError",

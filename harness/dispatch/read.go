@@ -10,7 +10,7 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 )
@@ -242,22 +243,16 @@ func addressFault(a *adapter.Adapter, text document.Text) error {
 	return nil
 }
 
-// listed says whether a list has the host and the port of an address. An entry without a
-// port means 443; *.host stands for one more label in front; private: is for a host that is
-// not public.
+// listed says whether a list has the host and the port of an address.
 func listed(u *url.URL, list []string) bool {
-	host, port := strings.ToLower(u.Hostname()), u.Port()
+	port := u.Port()
 	if port == "" {
 		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
 	}
-	_, parent, _ := strings.Cut(host, ".")
-	return slices.ContainsFunc(list, func(entry string) bool {
-		name, own, _ := strings.Cut(strings.TrimPrefix(entry, "private:"), ":")
-		if own == "" {
-			own = "443"
-		}
-		return own == port && (name == host || parent != "" && name == "*."+parent)
-	})
+	n, err := strconv.Atoi(port)
+	allow, _, wrong := contract.ParseHosts(list)
+	_, ok := contract.Hosts{Allow: allow}.Allows(strings.ToLower(u.Hostname()), n)
+	return err == nil && wrong == "" && ok
 }
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

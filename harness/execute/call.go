@@ -127,7 +127,7 @@ type response struct {
 // call performs a call action. It asks the model outside the sandbox and puts the answer
 // into the work folder, where later commands can read it. The time of a call counts.
 func (w *performance) call(i int, a sandbox.Action) error {
-	at := w.intended(i)
+	at := w.task.intended(i)
 	c := w.task.Calls[at]
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
 	if w.task.Budget > 0 {

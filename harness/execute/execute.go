@@ -187,13 +187,13 @@ type performance struct {
 func (w *performance) run() error {
 	actions := w.task.Sandbox.Actions
 	if len(actions) > 0 {
-		w.p.Planned = w.intended(len(actions)-1) + 1
+		w.p.Planned = w.task.intended(len(actions)-1) + 1
 	}
 	for i := 0; i < len(actions); i++ {
 		if w.failed {
 			return nil
 		}
-		a, at := actions[i], w.intended(i)
+		a, at := actions[i], w.task.intended(i)
 		if w.task.Progress != nil {
 			w.task.Progress(at, w.p.Planned)
 		}
@@ -220,11 +220,11 @@ func (w *performance) run() error {
 }
 
 // intended returns the action of the intent that an action of the sandbox belongs to.
-func (w *performance) intended(i int) int {
-	if w.task.At == nil {
+func (t Task) intended(i int) int {
+	if t.At == nil {
 		return i
 	}
-	return w.task.At[i]
+	return t.At[i]
 }
 
 // write performs a write action. If its path cannot be written, the intent is at fault:
@@ -261,11 +261,11 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	if err != nil {
 		return err
 	}
-	w.end(w.intended(i), end)
+	w.end(w.task.intended(i), end)
 	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
 	if cut && !w.task.Cut {
 		w.failed = true
-		w.p.Observed.Reject(reason.StreamCut(w.intended(i)))
+		w.p.Observed.Reject(reason.StreamCut(w.task.intended(i)))
 	}
 	return nil
 }

@@ -54,8 +54,17 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory, Attempts: p.Attempts,
 		Stdout: runnerStream(p.Stdout, p.Observed.Command), Stderr: runnerStream(p.Stderr, p.Observed.Command),
-		Connections: p.box.Connections(),
+		Connections: p.connections(),
 	}, nil
+}
+
+// connections returns what the commands asked for, by actions of the intent.
+func (p *Performed) connections() []evidence.Connection {
+	list := p.box.Connections()
+	for i := range list {
+		list[i].Action = p.task.intended(list[i].Action)
+	}
+	return list
 }
 
 // RunnerRecord returns runner.json in its written form: canonical JSON and one LF.

@@ -21,7 +21,7 @@ type ToolCall []*adapter.Bound
 // tool performs a call whose commands begin at action i of the sandbox. Attempts, waits and
 // fallbacks together have the time of the first adapter, and of the budget.
 func (w *performance) tool(i int, call ToolCall) error {
-	at := w.intended(i)
+	at := w.task.intended(i)
 	left := w.left
 	if own := time.Duration(call[0].Adapter.Override.TimeoutMS) * time.Millisecond; own > 0 && (left == 0 || own < left) {
 		left = own
@@ -73,7 +73,7 @@ func (w *performance) adapter(i int, bound *adapter.Bound, left *time.Duration) 
 		}
 		took := time.Since(begun)
 		w.p.Attempts = append(w.p.Attempts, pack.Attempt{
-			Action: w.intended(i), AdapterID: bound.Adapter.AdapterID, ExitCode: a.end.Cause().ExitCode(), DurationMS: took.Milliseconds(),
+			Action: w.task.intended(i), AdapterID: bound.Adapter.AdapterID, ExitCode: a.end.Cause().ExitCode(), DurationMS: took.Milliseconds(),
 		})
 		wait := time.Duration(retry.Wait(n)) * time.Millisecond
 		again := a.failure == adapter.FailExit && retry.Retryable(a.end.Code) && n < retry.Attempts()

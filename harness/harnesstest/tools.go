@@ -35,7 +35,7 @@ func MakeRegistry(t *testing.T, set *specs.Set, files map[string]string) (harnes
 	for name, text := range files {
 		put(name, []byte(text))
 	}
-	index, err := dispatch.MakeIndex(set, dir)
+	index, _, err := dispatch.MakeIndex(set, dir)
 	if err != nil {
 		return nil, err
 	}

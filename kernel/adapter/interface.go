@@ -223,7 +223,10 @@ func (a *Adapter) networkFault() error {
 	const at = "/sandbox_override/network"
 	network := a.Override.Network
 	remote := a.Type == API || a.Type == MCP && a.Interface.MCP.Transport == "http"
+	_, i, wrong := contract.ParseHosts(network.Allow)
 	switch {
+	case wrong != "":
+		return fault(element(at+"/allow", i), canon.Quote(network.Allow[i])+": "+wrong, "write host, host:port, *.host or private:host:port")
 	case !network.Enabled && len(network.Allow) > 0:
 		return fault(at+"/allow", "a list of hosts, and enabled is not true", "set enabled to true, or leave the list out")
 	case remote && len(network.Allow) == 0:

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
@@ -150,7 +151,7 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	}
 	x, err := sandbox.NewHost("").Explain(sandbox.Isolation(f.isolation), gate.Confinement(work, sandbox.Write(f.write), read))
 	if err != nil {
-		return err
+		return runerr.Sandbox(ctx, err)
 	}
 	return cli.PrintText(a, func(t cli.Terminal) {
 		section := func(title string, lines []string) {
