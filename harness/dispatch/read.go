@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/document"
@@ -255,7 +256,7 @@ func listed(u *url.URL, list []string) bool {
 	return err == nil && wrong == "" && ok
 }
 
-var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // named returns the one document of a name, in one of the two notations.
 func (f folder) named(stem string) (string, error) {

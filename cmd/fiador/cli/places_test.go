@@ -52,6 +52,7 @@ func TestPlaces(t *testing.T) {
 		{of: Written, against: Ledgers, x: "ledger/f", y: "ledger", fault: "lies in the folder of the ledger"},
 		{of: Written, against: Secret, x: "key", y: "key", fault: "is the private key"},
 		{of: Secret, against: Exposed, x: "tree/key", y: "tree", fault: "which the execution works with"},
+		{of: Registry, against: Guarded | Changed, x: "tree/t", y: "tree", fault: "could change the tools"},
 		{of: Ledgers, against: Changed, x: "tree/l", y: "tree", fault: "which the execution works with"},
 		{of: Written | Reached, x: "tree/link/f", fault: "leads through the link", also: named{Guarded, "tree"}},
 		{of: Packs, x: "-", fault: "cannot be written to standard output"},

@@ -9,12 +9,15 @@ import (
 )
 
 // ToolFlags select the registry of tools. Without one, every call is that of a model.
-type ToolFlags struct{ Tools string }
+type ToolFlags struct {
+	Tools string
+	check func() error // refuses an empty name
+}
 
 // Register adds the flag to a command.
 func (f *ToolFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().Var(&cli.Once{Value: &f.Tools}, "tools", "folder with the tools that calls may use, outside the gated folder; fiador tool index writes its index")
-	cli.RefuseEmpty(cmd, "tools")
+	f.check = func() error { return cli.NotEmpty(cmd, "tools") }
 }
 
 // Places adds the folder of the tools.
@@ -26,7 +29,7 @@ func (f ToolFlags) Places(p *cli.Places) {
 // call first needs it.
 func (f ToolFlags) Use(a *cli.App, gate *harness.Gate) error {
 	if f.Tools == "" {
-		return nil
+		return f.check()
 	}
 	r, err := dispatch.Open(a.Specs, f.Tools)
 	if err != nil {
