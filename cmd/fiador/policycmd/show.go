@@ -98,7 +98,7 @@ func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPol
 	if s.members["shell_metacharacters"] == nil {
 		s.members["shell_metacharacters"] = "data" // as a profile.json spells it
 	}
-	for _, name := range []string{"network_hosts", "registries"} {
+	for _, name := range []string{"allowed_tools", "network_hosts", "registries"} {
 		if s.members[name] == nil {
 			s.members[name] = []any{}
 		}
