@@ -157,8 +157,6 @@ func (g *Gate) startable(at string, b *adapter.Bound) error {
 		why = "only the commands of type cli are performed, and it is of type " + string(b.Adapter.Type)
 	case len(b.Secrets) > 0:
 		why = "no secret is given to a command"
-	case cli.ExecutableSHA256 != "":
-		why = "no command is compared with executable_sha256"
 	case g.Profile.NetLevel() == contract.Open:
 		why = "a profile with every host cannot keep a tool to the hosts of its adapter"
 	}

@@ -5,7 +5,9 @@ package harness_test
 import (
 	"crypto/rand"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -129,6 +133,29 @@ func canonText(t *testing.T, v any) string {
 	return string(b)
 }
 
+// TestPinnedProgram: a program runs only if it is the file that its adapter names, and no
+// fallback is tried for another one.
+func TestPinnedProgram(t *testing.T) {
+	for _, isolation := range harnesstest.Tiers {
+		h := harnesstest.NewTier(t, isolation)
+		other := string(canon.Sum(nil))
+		for pin, want := range map[string][]string{string(sandbox.Program("sh")): nil, other: {"CALL_REFUSED /actions/1"}} {
+			x := harnesstest.NewExecutor(t, h, nil)
+			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
+				"T/tool.json": harnesstest.Tool(`"A","B"`), "T/B.json": harnesstest.CLI("B", shellTool, ""),
+				"T/A.json": harnesstest.CLI("A", shellTool+`,"executable_sha256":"`+pin+`"`, `,"errors":{"fallback":{"adapter_id":"B","condition":"any"}}`),
+			}))
+			rep := x.Run(t, intents.Actions(intents.Sh("true"), callT("echo x"), intents.Sh("true")), harness.Folders{})
+			if !slices.Equal(rep.Result.Decision.Reasons, append([]string{}, want...)) || len(rep.Execution.Attempts) > 1 {
+				t.Errorf("%s: %s", pin, rep.Bytes)
+			}
+		}
+	}
+	if sandbox.Program("no-such-command") != "" || sandbox.Program("/bin/sh") != "" || !sandbox.Program("sh").Valid() {
+		t.Error("a program without a file, or a path, has a hash")
+	}
+}
+
 // TestToolsThatAreNotPerformed: an adapter that cannot be performed as its document demands is
 // refused before any effect.
 func TestToolsThatAreNotPerformed(t *testing.T) {
@@ -138,7 +165,6 @@ func TestToolsThatAreNotPerformed(t *testing.T) {
 	for name, tc := range map[string]struct{ adapter, params, why string }{
 		"api":          {api, `{}`, "of type api"},
 		"secret":       {harnesstest.CLI("A", `"executable":"sh","secrets":{"TOKEN":{"env":"T"}}`, ""), `{}`, "no secret"},
-		"executable":   {harnesstest.CLI("A", `"executable":"sh","executable_sha256":"`+string(canon.Sum(nil))+`"`, ""), `{}`, "executable_sha256"},
 		"open network": {harnesstest.CLI("A", `"executable":"sh"`, `,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}`), `{}`, "every host"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,5 +213,41 @@ func TestToolReachesItsHosts(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(r.Connections, want) {
 		t.Errorf("connections %+v (%v)", r.Connections, err)
+	}
+}
+
+// TestRealTools: the search of examples/tools, and jq, answer as programs of their own do.
+func TestRealTools(t *testing.T) {
+	h := harnesstest.NewTier(t, harnesstest.Tiers[0])
+	tree := t.TempDir()
+	treetest.Put(t, filepath.Join(tree, "src/a.txt"), "one\nTODO two\n")
+	treetest.Put(t, filepath.Join(tree, "src/a.json"), `{"name": "x", "list": [3, 1, 2]}`)
+	adapter, err := os.ReadFile("../examples/tools/TL-003/ADP-001.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	search, err := os.ReadFile("../examples/tools/TL-003/tool.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"TL-003/tool.yaml": string(search), "TL-003/ADP-001.yaml": string(adapter), "T/tool.json": harnesstest.Tool(`"A"`),
+		"T/A.json": harnesstest.CLI("A", `"executable":"jq","base_args":["-c"],"arg_mapping":{"filter":"{value}","file":"{value}"}`, parseJSON),
+	}
+	for name, tc := range map[string]struct{ program, call, want string }{
+		"rg": {"rg", `{"kind":"call","tool_id":"TL-003","params":{"pattern":"todo","path":"src","ignore_case":true}}`, `"lines":{"text":"TODO two\n"}`},
+		"jq": {"jq", `{"kind":"call","tool_id":"T","params":{"filter":".list | sort","file":"src/a.json"}}`, "[1,2,3]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(tc.program); err != nil {
+				t.Skipf("%s is not installed here", tc.program)
+			}
+			x := harnesstest.NewExecutor(t, h, nil)
+			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, files))
+			rep := x.Run(t, intents.Actions(tc.call, intents.Argv("cat", "calls/001.response.json"))+`,"inputs":["src/a.txt","src/a.json"]`, harness.Folders{Tree: tree})
+			if got := string(rep.Execution.Stdout.Bytes); !rep.Result.Decision.Accepted || !strings.Contains(got, tc.want) {
+				t.Errorf("%s: %s", rep.Bytes, got)
+			}
+		})
 	}
 }

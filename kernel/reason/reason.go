@@ -17,6 +17,7 @@ import (
 // The ids of the reasons that reject an execution.
 const (
 	CallOutput       = "CALL_OUTPUT"        // and the pointer of the action
+	CallRefused      = "CALL_REFUSED"       // and the pointer of the action
 	Exit             = "EXIT"               // and the exit code
 	NotExecutable    = "NOT_EXECUTABLE"     // nothing
 	NotFound         = "NOT_FOUND"          // nothing
@@ -69,6 +70,9 @@ func StreamCut(action int) Reason { return Reason{StreamLimit, actionAt(action)}
 
 // Answer returns the reason of a call whose answer cannot be used.
 func Answer(action int) Reason { return Reason{CallOutput, actionAt(action)} }
+
+// Refused returns the reason of a call whose program is another one than its adapter demands.
+func Refused(action int) Reason { return Reason{CallRefused, actionAt(action)} }
 
 func actionAt(action int) string { return "/actions/" + strconv.Itoa(action) }
 
@@ -124,7 +128,7 @@ func Parse(text string) (Reason, error) {
 		if more {
 			return r, errors.New("is followed by nothing in a result")
 		}
-	case StreamLimit, CallOutput:
+	case StreamLimit, CallOutput, CallRefused:
 		if n := r.Action(); n < 0 || subject != actionAt(n) {
 			return r, errors.New("does not name an action")
 		}

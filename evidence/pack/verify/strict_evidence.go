@@ -163,11 +163,13 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
 		case kernel.ActionCall:
+			failed = a.bound && slices.Contains(s.run.Decision.Reasons, reason.Refused(i).String())
 			if a.bound && len(runs) > 0 && runs[0].Action == i {
-				failed = runs[0].ExitCode != 0 || s.cut(i) || slices.Contains(s.run.Decision.Reasons, reason.Answer(i).String())
-				if runs = runs[1:]; failed {
-					break
-				}
+				failed = failed || runs[0].ExitCode != 0 || s.cut(i) || slices.Contains(s.run.Decision.Reasons, reason.Answer(i).String())
+				runs = runs[1:]
+			}
+			if failed {
+				break
 			}
 			if len(calls) == 0 || calls[0].Action != i {
 				stuck = true
