@@ -69,7 +69,7 @@ func TestListedHosts(t *testing.T) {
 	}
 	server := rehearsal.Serve(t)
 	entry := fmt.Sprintf("private:localhost:%d", server.Port)
-	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}`, server.Port)
+	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}; if [ ${line:9:3} = 200 ]; then echo no TLS >&3; cat <&3 >/dev/null; fi`, server.Port)
 	h := harnesstest.NewTier(t, kernel.IsolationFull)
 	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) {
 		usualTime(p)

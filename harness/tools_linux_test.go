@@ -189,7 +189,7 @@ func TestToolReachesItsHosts(t *testing.T) {
 	}
 	server := rehearsal.Serve(t)
 	entry := fmt.Sprintf("private:localhost:%d", server.Port)
-	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}`, server.Port)
+	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}; if [ ${line:9:3} = 200 ]; then echo no TLS >&3; cat <&3 >/dev/null; fi`, server.Port)
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, kernel.IsolationFull), func(p *kernel.Profile) {
 		p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{Names: []string{entry}}
 	})

@@ -617,7 +617,8 @@ func TestHostileAsUser(t *testing.T) {
 // setuidVar names a copy of this program that belongs to root and is setuid.
 const setuidVar = "FIADOR_HOSTILE_SETUID"
 
-// failures removes passed and skipped tests from a test's output.
+// failures removes passed and skipped tests from a test's output, but for what they logged: a
+// verbose test prints its messages before its result.
 func failures(out []byte) string {
 	var b strings.Builder
 	keep := false
@@ -628,7 +629,7 @@ func failures(out []byte) string {
 		case strings.HasPrefix(s, "--- "), strings.HasPrefix(s, "=== "):
 			keep = false
 		}
-		if keep {
+		if keep || strings.Contains(line, "_test.go:") {
 			b.WriteString(line)
 		}
 	}
