@@ -218,6 +218,7 @@ func TestToolReachesItsHosts(t *testing.T) {
 
 // TestRealTools: the search of examples/tools, and jq, answer as programs of their own do.
 func TestRealTools(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory) // the adapter of the search gives the execution 256 MiB
 	h := harnesstest.NewTier(t, harnesstest.Tiers[0])
 	tree := t.TempDir()
 	treetest.Put(t, filepath.Join(tree, "src/a.txt"), "one\nTODO two\n")
