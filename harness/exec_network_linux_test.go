@@ -59,21 +59,29 @@ func TestNetworkOfACommand(t *testing.T) {
 	}
 }
 
-// TestListedHosts: under a profile that lists hosts, a command of an intent and of a request
-// reaches them alone. A request can only take hosts away. runner.json has each connection,
-// and its pack is valid.
-func TestListedHosts(t *testing.T) {
+// asking returns bash, a server of this machine, and a script that asks the proxy for the
+// server and prints the status. The script ends when the proxy has closed the connection,
+// which has no TLS. The test is skipped where there is no bash.
+func asking(t *testing.T) (bash string, server *rehearsal.Server, script string) {
+	t.Helper()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash, which can connect, is not installed here")
 	}
-	server := rehearsal.Serve(t)
+	server = rehearsal.Serve(t)
+	return bash, server, fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}; if [ ${line:9:3} = 200 ]; then echo no TLS >&3; cat <&3 >/dev/null; fi`, server.Port)
+}
+
+// TestListedHosts: under a profile that lists hosts, a command of an intent and of a request
+// reaches them alone. A request can only take hosts away. runner.json has each connection,
+// and its pack is valid.
+func TestListedHosts(t *testing.T) {
+	bash, server, ask := asking(t)
 	entry := fmt.Sprintf("private:localhost:%d", server.Port)
-	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}; if [ ${line:9:3} = 200 ]; then echo no TLS >&3; cat <&3 >/dev/null; fi`, server.Port)
 	h := harnesstest.NewTier(t, kernel.IsolationFull)
 	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) {
 		usualTime(p)
-		p.AllowNetwork, p.NetworkHosts, p.Registries = true, kernel.AllowList{Names: []string{entry, "*.example.org"}}, []string{"pypi.org"}
+		p.AllowNetwork, p.NetworkHosts, p.Registries = true, kernel.AllowList{Names: []string{entry, "*.example.org"}}, []string{"packages.example"}
 	})
 	rep := x.Run(t, fmt.Sprintf(`"actions":[{"kind":"run","argv":[%q,"-c",%q]},{"kind":"run","argv":[%[1]q,"-c",%[3]q]}]`, bash, ask, strings.Replace(ask, "localhost", "example.org", 1)), harness.Folders{})
 	r, err := rep.Execution.Runner(rand.Reader)
@@ -90,16 +98,16 @@ func TestListedHosts(t *testing.T) {
 	}
 	inputs := fmt.Sprintf("inputs: {command: %q, arguments: [-c, %q]}\nsandbox: {network: {enabled: true", bash, ask)
 	for members, want := range map[string]string{
-		"}}":                                         "200\n",
-		fmt.Sprintf(", allow: [%q]}}", entry):        "200\n",
-		", allow: [pypi.org, a.example.org]}}":       "403\n",
-		", deny: [localhost]}}":                      "403\n",
-		fmt.Sprintf(", deny: [%q]}}", entry[8:]):     "403\n",
-		", deny: [pypi.org]}}":                       "200\n",
-		", allow: [pypi.org, example.org]}}":         "/sandbox/network/allow/1",
-		", allow: [\"*.com.example\"]}}":             "/sandbox/network/allow/0",
-		", allow: [\"private:localhost:1\"]}}":       "/sandbox/network/allow/0",
-		", allow: [\"private:a.example.org:443\"]}}": "/sandbox/network/allow/0",
+		"}}":                                  "200\n",
+		fmt.Sprintf(", allow: [%q]}}", entry): "200\n",
+		", allow: [packages.example, a.example.org]}}": "403\n",
+		", deny: [localhost]}}":                        "403\n",
+		fmt.Sprintf(", deny: [%q]}}", entry[8:]):       "403\n",
+		", deny: [packages.example]}}":                 "200\n",
+		", allow: [packages.example, example.org]}}":   "/sandbox/network/allow/1",
+		", allow: [\"*.com.example\"]}}":               "/sandbox/network/allow/0",
+		", allow: [\"private:localhost:1\"]}}":         "/sandbox/network/allow/0",
+		", allow: [\"private:a.example.org:443\"]}}":   "/sandbox/network/allow/0",
 	} {
 		_, p, err := answered(t, x, inputs+members, t.TempDir())
 		if re, ok := errors.AsType[*result.RunError](err); ok && re.Code == result.CodeProfile && re.Details["pointer"] == want && re.Hint != "" {
@@ -111,9 +119,9 @@ func TestListedHosts(t *testing.T) {
 	}
 	x.Gate.Profile.NetworkHosts, x.Gate.Profile.Registries = kernel.AllowList{All: true}, nil
 	for members, want := range map[string]string{
-		", allow: [pypi.org]}}":               "403\n",
+		", allow: [packages.example]}}":       "403\n",
 		fmt.Sprintf(", allow: [%q]}}", entry): "200\n",
-		", deny: [pypi.org]}}":                "/sandbox/network/deny",
+		", deny: [packages.example]}}":        "/sandbox/network/deny",
 	} {
 		_, p, err := answered(t, x, inputs+members, t.TempDir())
 		if re, ok := errors.AsType[*result.RunError](err); ok && re.Code == result.CodeProfile && re.Details["pointer"] == want {
@@ -132,7 +140,7 @@ func TestListedHosts(t *testing.T) {
 // TestListedHostsNeedFull: a profile that lists hosts runs nothing in a weaker isolation.
 func TestListedHostsNeedFull(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, kernel.IsolationConfined), func(p *kernel.Profile) {
-		p.AllowNetwork, p.Registries = true, []string{"pypi.org"}
+		p.AllowNetwork, p.Registries = true, []string{"packages.example"}
 	})
 	if re := x.Fails(t, `"actions":[{"kind":"run","argv":["true"]}]`, harness.Folders{}); re.Code != result.CodeSandbox || !strings.Contains(re.Message, "Landlock knows ports and not hosts") || re.Hint == "" {
 		t.Errorf("%+v", re)

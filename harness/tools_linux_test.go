@@ -15,10 +15,10 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
-	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -139,7 +139,7 @@ func TestPinnedProgram(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		h := harnesstest.NewTier(t, isolation)
 		other := string(canon.Sum(nil))
-		for pin, want := range map[string][]string{string(sandbox.Program("sh")): nil, other: {"CALL_REFUSED /actions/1"}} {
+		for pin, want := range map[string][]string{string(execute.ProgramHash("sh")): nil, other: {"CALL_REFUSED /actions/1"}} {
 			x := harnesstest.NewExecutor(t, h, nil)
 			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
 				"T/tool.json": harnesstest.Tool(`"A","B"`), "T/B.json": harnesstest.CLI("B", shellTool, ""),
@@ -151,7 +151,7 @@ func TestPinnedProgram(t *testing.T) {
 			}
 		}
 	}
-	if sandbox.Program("no-such-command") != "" || sandbox.Program("/bin/sh") != "" || !sandbox.Program("sh").Valid() {
+	if execute.ProgramHash("no-such-command") != "" || execute.ProgramHash("/bin/sh") != "" || !execute.ProgramHash("sh").Valid() {
 		t.Error("a program without a file, or a path, has a hash")
 	}
 }
@@ -183,13 +183,8 @@ func TestToolsThatAreNotPerformed(t *testing.T) {
 // TestToolReachesItsHosts: a tool reaches the hosts of its adapter alone, not all those of the
 // profile. runner.json has each connection with the action of the intent.
 func TestToolReachesItsHosts(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash, which can connect, is not installed here")
-	}
-	server := rehearsal.Serve(t)
+	bash, server, ask := asking(t)
 	entry := fmt.Sprintf("private:localhost:%d", server.Port)
-	ask := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf "CONNECT localhost:%d HTTP/1.1\r\n\r\n" >&3; read -r line <&3; echo ${line:9:3}; if [ ${line:9:3} = 200 ]; then echo no TLS >&3; cat <&3 >/dev/null; fi`, server.Port)
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, kernel.IsolationFull), func(p *kernel.Profile) {
 		p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{Names: []string{entry}}
 	})

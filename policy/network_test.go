@@ -27,15 +27,15 @@ func TestProfileNetwork(t *testing.T) {
 		level               contract.NetLevel
 	}{
 		{members: offline, level: contract.Offline},
-		{members: networked(`,"registries":["registry.npmjs.org","*.pypi.org"]`), level: contract.Registry},
+		{members: networked(`,"registries":["packages.example.net","*.packages.example"]`), level: contract.Registry},
 		{members: networked(`,"network_hosts":["api.example.org:8443"]`), level: contract.API},
-		{members: networked(`,"network_hosts":["private:localhost:8080"],"registries":["pypi.org"]`), level: contract.API},
+		{members: networked(`,"network_hosts":["private:localhost:8080"],"registries":["packages.example"]`), level: contract.API},
 		{members: networked(`,"network_hosts":"*"`), level: contract.Open},
 		{members: networked(""), want: "no host is listed", hint: `"network_hosts": "*"`},
 		{members: offline + `,"network_hosts":["example.org"]`, want: "allow_network is false", hint: "leave the list out"},
 		{members: offline + `,"registries":["example.org"]`, want: "allow_network is false", hint: "leave the list out"},
 		{members: offline + `,"network_hosts":"*"`, want: "allow_network is false", hint: "leave the list out"},
-		{members: networked(`,"network_hosts":"*","registries":["pypi.org"]`), want: "which is every host", hint: "leave one"},
+		{members: networked(`,"network_hosts":"*","registries":["packages.example"]`), want: "which is every host", hint: "leave one"},
 		{members: networked(`,"network_hosts":[]`), want: `"/network_hosts"`},
 		{members: networked(`,"registries":[]`), want: `"/registries"`},
 		{members: networked(`,"registries":"*"`), want: `"/registries"`},
@@ -72,7 +72,7 @@ func TestProfileNetwork(t *testing.T) {
 func TestExtendsNarrowsHosts(t *testing.T) {
 	set := schemas(t)
 	list := func(names ...string) kernel.AllowList { return kernel.AllowList{Names: names} }
-	base := must(resolve(t, networked(`,"network_hosts":["*.example.org","private:db.example:5432"],"registries":["pypi.org"]`))).Profile
+	base := must(resolve(t, networked(`,"network_hosts":["*.example.org","private:db.example:5432"],"registries":["packages.example"]`))).Profile
 	open := must(resolve(t, networked(`,"network_hosts":"*"`))).Profile
 	for _, test := range []struct {
 		base       kernel.Profile
@@ -84,15 +84,15 @@ func TestExtendsNarrowsHosts(t *testing.T) {
 		{base, `"timeout_ms":1000`, base.NetworkHosts, base.Registries, ""},
 		{base, `"network_hosts":["api.example.org","a.b.example.org","example.com"]`, list("api.example.org"), base.Registries, ""},
 		{base, `"network_hosts":["db.example:5432"]`, list("db.example:5432"), base.Registries, ""},
-		{base, `"network_hosts":["pypi.org"]`, list("pypi.org"), base.Registries, ""},
+		{base, `"network_hosts":["packages.example"]`, list("packages.example"), base.Registries, ""},
 		{base, `"registries":["x.example.org:443"]`, base.NetworkHosts, []string{"x.example.org:443"}, ""},
 		{base, `"allow_network":false`, kernel.AllowList{}, nil, ""},
-		{base, `"allow_network":false,"registries":["pypi.org"]`, list(), nil, "allow_network is false"},
+		{base, `"allow_network":false,"registries":["packages.example"]`, list(), nil, "allow_network is false"},
 		{base, `"network_hosts":["example.org"]`, list(), nil, "nothing is left of it"},
-		{base, `"network_hosts":["private:pypi.org:443"]`, list("pypi.org"), base.Registries, ""},
+		{base, `"network_hosts":["private:packages.example:443"]`, list("packages.example"), base.Registries, ""},
 		{base, `"network_hosts":"*"`, list(), nil, "cannot stand beside"},
 		{open, `"network_hosts":["a.example"]`, list("a.example"), nil, ""},
-		{open, `"registries":["pypi.org"]`, list(), nil, "which is every host"},
+		{open, `"registries":["packages.example"]`, list(), nil, "which is every host"},
 		{builtinProfiles(t)["dev"], `"allow_network":true`, kernel.AllowList{}, nil, ""},
 		{builtinProfiles(t)["dev"], `"allow_network":true,"network_hosts":["a.example"]`, list(), nil, `"dev" allows nothing`},
 	} {

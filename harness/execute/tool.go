@@ -7,7 +7,6 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/adapter/answer"
 	"github.com/fiador/fiador/kernel/canon"
@@ -29,7 +28,7 @@ func (w *performance) tool(i int, call ToolCall) error {
 	}
 	var last attempt
 	for n, bound := range call {
-		if want := bound.Adapter.Interface.CLI.ExecutableSHA256; want != "" && sandbox.Program(bound.Argv[0]) != want {
+		if want := bound.Adapter.Interface.CLI.ExecutableSHA256; want != "" && ProgramHash(bound.Argv[0]) != want {
 			w.p.Observed.Reject(reason.Refused(at))
 			if w.failed = true; n > 0 {
 				w.end(at, last.end)

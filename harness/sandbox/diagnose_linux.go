@@ -249,7 +249,7 @@ func (s *Sandbox) Reserved(name, dir string) (file string, found bool) {
 	ours := -1 // owner of the files that commands execute as their owner
 	switch {
 	case !strings.Contains(name, "/"):
-		for p := range strings.SplitSeq(searchPath, ":") {
+		for p := range strings.SplitSeq(SearchPath, ":") {
 			places = append(places, path.Join(p, name))
 		}
 	case path.IsAbs(name) && !strings.HasPrefix(name, WorkDir+"/"):

@@ -1014,7 +1014,7 @@ func seeEnvironment([]string) (string, error) {
 	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
 		known := slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") })
-		if !known || name == "PATH" && value != searchPath || strings.Contains(e, secretText) {
+		if !known || name == "PATH" && value != SearchPath || strings.Contains(e, secretText) {
 			return e, nil
 		}
 	}

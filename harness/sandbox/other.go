@@ -13,7 +13,6 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
-	"github.com/fiador/fiador/kernel/canon"
 )
 
 // Commands run on Linux (amd64 and arm64) only. Other systems refuse them.
@@ -57,9 +56,6 @@ func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
 
 // Write returns an error.
 func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
-
-// Program returns "".
-func Program(string) canon.ContentHash { return "" }
 
 // WriteGiven returns an error.
 func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsupported() }

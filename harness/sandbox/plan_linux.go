@@ -20,9 +20,6 @@ import (
 // Inside is the user and group id of commands in a full sandbox.
 const Inside = 1000
 
-// searchPath is PATH inside.
-const searchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
-
 // environment returns the fixed environment of every command. A request can add to it.
 func environment(home string) []string {
 	return []string{
@@ -31,7 +28,7 @@ func environment(home string) []string {
 		"HOME=" + home,
 		"LANG=C.UTF-8",
 		"LC_ALL=C.UTF-8",
-		"PATH=" + searchPath,
+		"PATH=" + SearchPath,
 		"PYTHONHASHSEED=0",
 		"SOURCE_DATE_EPOCH=0",
 		"TMPDIR=" + home,

@@ -397,7 +397,7 @@ func lastLine(text string) string {
 
 // realInstalled says whether a command is in a folder in which sandboxed commands find it.
 func realInstalled(name string) bool {
-	for dir := range strings.SplitSeq(searchPath, ":") {
+	for dir := range strings.SplitSeq(SearchPath, ":") {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode()&0o111 != 0 {
 			return true
 		}

@@ -23,6 +23,10 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
+// SearchPath is PATH of a command. Its folders are those of the system, which no command can
+// write.
+const SearchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
+
 // Isolation is the strength of the barrier between a command and the machine.
 type Isolation = kernel.Isolation
 

@@ -1,6 +1,4 @@
-//go:build linux && (amd64 || arm64)
-
-package sandbox
+package execute
 
 import (
 	"crypto/sha256"
@@ -10,17 +8,18 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Program returns the hash of the file that the name of a command leads to, or "" for a name
-// without such a file, and for a path. Commands find the same file: the folders of their
-// search path are those of the system, and no command can write them.
-func Program(name string) canon.ContentHash {
+// ProgramHash returns the hash of the file that the name of a command leads to, or "" for a name
+// without such a file, and for a path. Commands find the same file, because no command can
+// write the folders of their search path.
+func ProgramHash(name string) canon.ContentHash {
 	if strings.Contains(name, "/") {
 		return ""
 	}
-	for dir := range strings.SplitSeq(searchPath, ":") {
+	for dir := range strings.SplitSeq(sandbox.SearchPath, ":") {
 		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return hashOf(file)
