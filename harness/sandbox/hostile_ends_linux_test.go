@@ -294,7 +294,10 @@ func TestHostileFloodsWithout(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(hang); len(withMark(mark)) < len(args)-1 && time.Now().Before(end); {
+			ready := func() bool {
+				return len(withMark(mark)) >= len(args)-1 && (args[0] != "deaf" || ignoresTerm(t, cmd.Process.Pid))
+			}
+			for end := time.Now().Add(hang); !ready() && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			_ = cmd.Process.Signal(unix.SIGTERM)
@@ -310,6 +313,19 @@ func TestHostileFloodsWithout(t *testing.T) {
 			_ = cmd.Wait()
 		})
 	}
+}
+
+// ignoresTerm says whether a process ignores SIGTERM.
+func ignoresTerm(t *testing.T, pid int) bool {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nSigIgn:\t")
+	mask, _, _ := strings.Cut(rest, "\n")
+	signals, err := strconv.ParseUint(mask, 16, 64)
+	return err == nil && signals>>(unix.SIGTERM-1)&1 == 1
 }
 
 // TestHostileNoFork: where forks are not allowed, a command can make threads and no process.
