@@ -102,17 +102,16 @@ func Execution(bundle canon.ContentHash, policy kernel.PolicyProfile, o Observed
 // none with code 0.
 func (o Observed) Judge() (int, []string) {
 	reasons := slices.Clone(o.Reasons)
-	code := 0
 	if o.Command != nil {
 		if why := o.Command.Cause(); why.ID != "" {
-			code = why.ExitCode()
 			reasons = append(reasons, why.String())
 		}
 	}
-	if code == 0 && len(reasons) > 0 {
+	slices.SortFunc(reasons, canon.Compare)
+	code := reason.Read(reasons).ExitCode()
+	if code == 0 && len(reasons) > 0 { // a command was to end otherwise
 		code = contract.ExitForbidden
 	}
-	slices.SortFunc(reasons, canon.Compare)
 	return code, slices.Compact(reasons)
 }
 

@@ -69,6 +69,10 @@ type Deps struct {
 	// executed in these modes. A Caller serves one run.
 	Caller execute.Caller
 
+	// Asker makes the calls of tools that no process answers, or answers them from a
+	// recording; nil: no intent with such a call is executed. An Asker serves one run.
+	Asker execute.Asker
+
 	// Recorder records every run of an intent that was read; nil: no run is recorded.
 	Recorder Recorder
 }

@@ -68,7 +68,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	task.Caller, task.Calls, task.Now = deps.Caller, calls, deps.Now
+	task.Caller, task.Calls, task.Asker, task.Now = deps.Caller, calls, deps.Asker, deps.Now
 	p, err := execute.Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
@@ -184,8 +184,10 @@ func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 	switch a.Kind {
 	case kernel.ActionCall:
 		for _, b := range t.Tools[i] {
-			own, _, _ := contract.ParseHosts(b.Hosts) // the adapter was checked
-			add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env), Hosts: contract.Hosts{Allow: own}})
+			if b.IsProcess() {
+				own, _, _ := contract.ParseHosts(b.Hosts) // the adapter was checked
+				add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env), Hosts: contract.Hosts{Allow: own}})
+			}
 			if most := b.Adapter.Override.MemoryMB; most > 0 {
 				t.Sandbox.Limits.MemoryMB = min(t.Sandbox.Limits.MemoryMB, most)
 			}

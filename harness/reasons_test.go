@@ -21,6 +21,7 @@ func givenReasons(t *testing.T) map[string]bool {
 	ids := map[string]string{
 		"Exited": reason.Exited(0).ID, "Signalled": reason.Signalled(0).ID, "Outside": reason.Outside("").ID, "Kind": reason.Kind("").ID,
 		"Missing": reason.Missing("").ID, "Limit": reason.Limit().ID, "StreamCut": reason.StreamCut(0).ID, "Answer": reason.Answer(0).ID, "Refused": reason.Refused(0).ID,
+		"Unanswered": reason.Unanswered(0).ID, "Late": reason.Late(0).ID,
 		"OOM": reason.OOM, "Timeout": reason.Timeout, "NotFound": reason.NotFound, "NotExecutable": reason.NotExecutable, "OutputName": reason.OutputName,
 	}
 	given := map[string]bool{}

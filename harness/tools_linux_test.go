@@ -97,7 +97,7 @@ func TestToolCalls(t *testing.T) {
 					}
 					var attempts strings.Builder
 					for _, a := range e.Attempts {
-						attempts.WriteString(a.AdapterID + canonText(t, a.ExitCode) + " ")
+						attempts.WriteString(a.AdapterID + canonText(t, a.Code) + " ")
 					}
 					if attempts.String() != tc.attempts {
 						t.Errorf("attempts %s", attempts.String())

@@ -103,7 +103,8 @@ type CallEvidence struct {
 type Attempt struct {
 	Action     int    `json:"action"` // position in the intent, from 0
 	AdapterID  string `json:"adapter_id"`
-	ExitCode   int    `json:"exit_code"` // of its command, as a result counts it
+	Failure    string `json:"failure,omitempty"` // how it failed, as package adapter names it
+	Code       int    `json:"code"`              // of its command as a result counts it, an HTTP status, or that of a JSON-RPC error; 0: none
 	DurationMS int64  `json:"duration_ms"`
 }
 

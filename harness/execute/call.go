@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
@@ -33,6 +34,19 @@ type Caller interface {
 
 	// Recording returns model_io.json with the calls answered so far, in its stored
 	// form.
+	Recording() ([]byte, error)
+}
+
+// Asker makes the calls of tools that no process of the sandbox answers, or answers them from
+// a recording. An Asker serves one run.
+type Asker interface {
+	// Ask makes one attempt of a bound call, and sends nothing again. n is the number of the
+	// attempt of this adapter, from 1 on. The error ends the run without a result: the call is
+	// not in the recording, or cannot be recorded.
+	Ask(ctx context.Context, action, n int, b *adapter.Bound) (adapter.Reply, error)
+
+	// Recording returns tool_io.json with the attempts so far, in its stored form, or nil if
+	// nothing is recorded.
 	Recording() ([]byte, error)
 }
 

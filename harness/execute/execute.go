@@ -51,6 +51,7 @@ type Task struct {
 	Caller  Caller
 	Calls   map[int]ModelCall // by action of the intent; each writes a file of Given; nil: no calls
 	Tools   map[int]ToolCall  // by action of the intent; nil: no calls
+	Asker   Asker             // makes the calls of Tools without a process; nil if there are none
 	At      []int             // for each action of the sandbox, the action of the intent; nil: the same
 	Now     func() time.Time  // the clock of the run; its times never go back
 	// Progress is called before each action, from 0 on; it may be nil.
@@ -85,6 +86,7 @@ type Performed struct {
 	Attempts  []pack.Attempt      // every attempt of a call of a tool, in order
 	Responses []change.Change     // unchanged responses to calls: outputs that are never applied
 	ModelIO   []byte              // model_io.json of a task with calls; else nil
+	ToolIO    []byte              // tool_io.json of a task whose Asker records; else nil
 
 	box   *sandbox.Sandbox
 	task  Task
@@ -201,7 +203,7 @@ func (w *performance) run() error {
 		switch tool := w.task.Tools[at]; {
 		case tool != nil:
 			err = w.tool(i, tool)
-			i += len(tool) // the file with the answer
+			i += tool.processes() // the file with the answer
 		case a.Given:
 			err = w.call(i, a)
 		case len(a.Argv) == 0:

@@ -14,9 +14,19 @@ import (
 )
 
 // ToolCall is a call of a tool: the bound adapters in the order in which they are tried.
-// The commands of the adapters follow each other in the sandbox's actions, and then comes
-// the file with the answer.
+// In the sandbox's actions, the commands of those adapters that start a process follow each
+// other, and then comes the file with the answer.
 type ToolCall []*adapter.Bound
+
+// processes returns the number of adapters that start a process.
+func (c ToolCall) processes() (n int) {
+	for _, b := range c {
+		if b.IsProcess() {
+			n++
+		}
+	}
+	return n
+}
 
 // tool performs a call whose commands begin at action i of the sandbox. Attempts, waits and
 // fallbacks together have the time of the first adapter, and of the budget.
@@ -28,62 +38,75 @@ func (w *performance) tool(i int, call ToolCall) error {
 	}
 	var last attempt
 	for n, bound := range call {
-		if want := bound.Adapter.Interface.CLI.ExecutableSHA256; want != "" && ProgramHash(bound.Argv[0]) != want {
-			w.p.Observed.Reject(reason.Refused(at))
-			if w.failed = true; n > 0 {
-				w.end(at, last.end)
-			}
-			return nil
-		}
 		var err error
-		if last, err = w.adapter(i+n, bound, &left); err != nil {
+		if last, err = w.adapter(i+call[:n].processes(), bound, &left); err != nil {
 			return err
 		}
-		if !bound.Adapter.Errors.Fallback.After(last.failure) {
+		if !bound.Adapter.Errors.Fallback.After(last.Failure) {
 			break
 		}
 	}
-	w.end(at, last.end)
-	if last.failure != "" {
+	if last.end != nil {
+		w.end(at, *last.end)
+	}
+	if last.Failure != "" {
 		w.failed = true
-		if last.failure == adapter.FailOutput {
-			w.p.Observed.Reject(reason.Answer(at))
-		}
-		if last.cut {
-			w.p.Observed.Reject(reason.StreamCut(at))
-		}
+		w.reject(at, last)
 		return nil
 	}
 	w.p.Calls = append(w.p.Calls, pack.CallEvidence{
 		Action: at, AdapterID: last.by.Adapter.AdapterID, PromptHash: last.by.RequestHash, ResponseHash: canon.Sum(last.answer),
 	})
-	return w.give(i+len(call), w.task.Sandbox.Actions[i+len(call)], last.answer)
+	given := i + call.processes()
+	return w.give(given, w.task.Sandbox.Actions[given], last.answer)
 }
 
-// attempt is the last attempt of an adapter. A failed one has no answer.
+// reject adds the reasons of a call that failed. The end of its process, if it tells of a
+// failure, is a reason by itself.
+func (w *performance) reject(at int, last attempt) {
+	switch {
+	case last.Failure == adapter.FailRefused:
+		w.p.Observed.Reject(reason.Refused(at))
+	case last.Failure == adapter.FailOutput:
+		w.p.Observed.Reject(reason.Answer(at))
+	case last.end != nil && last.end.Failed():
+	case last.Failure == adapter.FailTimeout:
+		w.p.Observed.Reject(reason.Late(at))
+	default:
+		w.p.Observed.Reject(reason.Unanswered(at))
+	}
+	if last.cut {
+		w.p.Observed.Reject(reason.StreamCut(at))
+	}
+}
+
+// attempt is the last attempt of an adapter.
 type attempt struct {
-	by      *adapter.Bound
-	end     evidence.End
-	cut     bool // a stream was truncated
-	answer  []byte
-	failure string // one of the Fail constants of package adapter, or empty
+	adapter.Reply
+	by     *adapter.Bound
+	end    *evidence.End // of its process; nil: none was started
+	cut    bool          // a stream was truncated
+	answer []byte        // as the response has it; nil with a failure
 }
 
 // adapter tries one adapter as often as it allows, and takes the time from left.
 func (w *performance) adapter(i int, bound *adapter.Bound, left *time.Duration) (attempt, error) {
-	retry := bound.Adapter.Errors.Retry
 	for n := 1; ; n++ {
 		begun := time.Now()
-		a, err := w.attempt(i, bound, *left)
+		a, err := w.attempt(i, n, bound, *left)
 		if err != nil {
 			return a, err
 		}
 		took := time.Since(begun)
+		code := a.Code
+		if a.end != nil && a.end.Failed() {
+			code = a.end.Cause().ExitCode()
+		}
 		w.p.Attempts = append(w.p.Attempts, pack.Attempt{
-			Action: w.task.intended(i), AdapterID: bound.Adapter.AdapterID, ExitCode: a.end.Cause().ExitCode(), DurationMS: took.Milliseconds(),
+			Action: w.task.intended(i), AdapterID: bound.Adapter.AdapterID, Failure: a.Failure, Code: code, DurationMS: took.Milliseconds(),
 		})
-		wait := time.Duration(retry.Wait(n)) * time.Millisecond
-		again := a.failure == adapter.FailExit && retry.Retryable(a.end.Code) && n < retry.Attempts()
+		waitMS, again := bound.Next(n, a.Reply)
+		wait := time.Duration(waitMS) * time.Millisecond
 		if again = again && (*left == 0 || took+wait < *left); !again {
 			if *left > 0 {
 				*left = max(*left-took, time.Millisecond)
@@ -112,26 +135,66 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// attempt runs the command of an adapter once, and reads the answer.
-func (w *performance) attempt(i int, bound *adapter.Bound, limit time.Duration) (attempt, error) {
-	a := attempt{by: bound}
-	var err error
-	if a.end, a.cut, err = w.start(i, limit); err != nil {
+// attempt tries an adapter once, and reads the answer.
+func (w *performance) attempt(i, n int, bound *adapter.Bound, limit time.Duration) (a attempt, err error) {
+	switch {
+	case !w.pinned(bound):
+		a.Failure = adapter.FailRefused
+	case bound.IsProcess():
+		a, err = w.process(i, bound, limit)
+	default:
+		a, err = w.ask(i, n, bound, limit)
+	}
+	if a.by = bound; err != nil || a.Failure != "" {
 		return a, err
 	}
-	switch {
-	case a.end.TimedOut:
-		a.failure = adapter.FailTimeout
-	case a.end.NotFound, a.end.NotExecutable:
-		a.failure = adapter.FailUnavailable
-	case a.end.Failed():
-		a.failure = adapter.FailExit
-	case a.cut:
-		a.failure = adapter.FailOutput
-	default:
-		if a.answer, err = answer.Output(bound.Adapter.Transforms.Output, w.p.Stdout.Bytes); err != nil {
-			a.failure = adapter.FailOutput
-		}
+	if a.answer, err = answer.Output(bound.Adapter.Transforms.Output, a.Answer); err != nil {
+		a.Failure = adapter.FailOutput
 	}
 	return a, nil
+}
+
+// pinned says whether the program of a command is the file that its adapter names, if it
+// names one.
+func (w *performance) pinned(bound *adapter.Bound) bool {
+	cli := bound.Adapter.Interface.CLI
+	return cli == nil || cli.ExecutableSHA256 == "" || ProgramHash(bound.Argv[0]) == cli.ExecutableSHA256
+}
+
+// process runs the command of an adapter once.
+func (w *performance) process(i int, bound *adapter.Bound, limit time.Duration) (a attempt, err error) {
+	end, cut, err := w.start(i, limit)
+	if err != nil {
+		return a, err
+	}
+	a.end, a.cut, a.Code = &end, cut, end.Code
+	switch {
+	case end.TimedOut:
+		a.Failure = adapter.FailTimeout
+	case end.NotFound, end.NotExecutable:
+		a.Failure = adapter.FailUnavailable
+	case end.Failed():
+		a.Failure = adapter.FailExit
+	case cut:
+		a.Failure = adapter.FailOutput
+	default:
+		a.Answer = w.p.Stdout.Bytes
+	}
+	return a, nil
+}
+
+// ask asks a service once, outside the sandbox.
+func (w *performance) ask(i, n int, bound *adapter.Bound, limit time.Duration) (a attempt, err error) {
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(w.ctx, limit)
+	}
+	defer cancel()
+	begun := time.Now()
+	a.Reply, err = w.task.Asker.Ask(ctx, w.task.intended(i), n, bound)
+	w.spend(time.Since(begun))
+	if w.ctx.Err() != nil {
+		return a, runerr.Stopped()
+	}
+	return a, err
 }

@@ -60,6 +60,7 @@ const (
 	FailServer        = "status_5xx"     // an HTTP status
 	FailTool          = "tool_error"     // the tool said that it failed
 	FailOutput        = "invalid_output" // the answer is not what the output transforms read
+	FailRefused       = "refused"        // this program refused to go on; no fallback is for it
 	anyFailure        = "any"
 	maxFallbacks      = 3
 	fallbackAt        = "/errors/fallback"

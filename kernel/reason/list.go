@@ -49,12 +49,16 @@ func (l *List) Add(text string) error {
 }
 
 // ExitCode returns the exit code that the reasons stand for together. The end of the
-// command decides, then what is forbidden. Without a reason the code is 0.
+// command decides, then a call that took too long, then what is forbidden. Without a reason
+// the code is 0.
 func (l List) ExitCode() int {
-	if l.End.ID == "" && len(l.ids) > 0 {
-		return contract.ExitForbidden
+	switch {
+	case l.End.ID != "" || len(l.ids) == 0:
+		return l.End.ExitCode()
+	case l.ids[CallTimeout]:
+		return Reason{ID: CallTimeout}.ExitCode()
 	}
-	return l.End.ExitCode()
+	return contract.ExitForbidden
 }
 
 // Has says whether a reason other than the end of the command has this id.

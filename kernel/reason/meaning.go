@@ -7,12 +7,18 @@ type Meaning struct{ ID, Title, Why, Fix string }
 func Meanings() []Meaning {
 	const streams = "look at what the command printed: --evidence FOLDER keeps both streams"
 	return []Meaning{
+		{CallFailed, "A call has no answer",
+			"The service refused the request or could not be reached, or the tool said that it failed",
+			"look at the attempts in runner.json, which have the status of each; then correct the parameters, or run the intent again later"},
 		{CallOutput, "The answer to a call cannot be used",
-			"The adapter says how to read what the tool printed, and it cannot be read so, or has more than is kept",
+			"The adapter says how to read what the tool gave, and it cannot be read so, has more than is kept, or repeats a secret",
 			"look at what the tool printed: --evidence FOLDER keeps both streams; then correct the adapter's transforms, or the parameters"},
-		{CallRefused, "The program of a call is not the one that its adapter demands",
-			"executable_sha256 of the adapter names the only file that may run, and here the name leads to another file, or to none",
-			"install the version that the adapter names, or let the owner of the tools pin the one that is installed"},
+		{CallRefused, "What a call would use is not what its adapter demands",
+			"The program is not the file of executable_sha256, the server shows another tool than the one that is pinned, or the address leads where the adapter may not go",
+			"install the version that the adapter names, or let the owner of the tools look at what has changed and pin it anew"},
+		{CallTimeout, "A call took longer than it may",
+			"timeout_ms of the adapter bounds attempts, waits and fallbacks of a call together, and so does what is left of the profile's timeout_ms",
+			"ask for less, or give the call longer"},
 		{Exit, "The command ended with an exit code other than 0",
 			"One number accepts an execution, and the command gave another; what it wrote is listed and not applied", streams},
 		{NotExecutable, "The command cannot be executed",

@@ -16,8 +16,10 @@ import (
 
 // The ids of the reasons that reject an execution.
 const (
+	CallFailed       = "CALL_FAILED"        // and the pointer of the action
 	CallOutput       = "CALL_OUTPUT"        // and the pointer of the action
 	CallRefused      = "CALL_REFUSED"       // and the pointer of the action
+	CallTimeout      = "CALL_TIMEOUT"       // and the pointer of the action
 	Exit             = "EXIT"               // and the exit code
 	NotExecutable    = "NOT_EXECUTABLE"     // nothing
 	NotFound         = "NOT_FOUND"          // nothing
@@ -71,7 +73,15 @@ func StreamCut(action int) Reason { return Reason{StreamLimit, actionAt(action)}
 // Answer returns the reason of a call whose answer cannot be used.
 func Answer(action int) Reason { return Reason{CallOutput, actionAt(action)} }
 
-// Refused returns the reason of a call whose program is another one than its adapter demands.
+// Unanswered returns the reason of a call that no process of the sandbox ended, and that has
+// no answer because the service or the tool failed.
+func Unanswered(action int) Reason { return Reason{CallFailed, actionAt(action)} }
+
+// Late returns the reason of a call without a process of its own that took too long.
+func Late(action int) Reason { return Reason{CallTimeout, actionAt(action)} }
+
+// Refused returns the reason of a call whose program, server or address is not one that its
+// adapter demands or allows.
 func Refused(action int) Reason { return Reason{CallRefused, actionAt(action)} }
 
 func actionAt(action int) string { return "/actions/" + strconv.Itoa(action) }
@@ -128,7 +138,7 @@ func Parse(text string) (Reason, error) {
 		if more {
 			return r, errors.New("is followed by nothing in a result")
 		}
-	case StreamLimit, CallOutput, CallRefused:
+	case StreamLimit, CallFailed, CallOutput, CallRefused, CallTimeout:
 		if n := r.Action(); n < 0 || subject != actionAt(n) {
 			return r, errors.New("does not name an action")
 		}
@@ -177,7 +187,7 @@ func (r Reason) ExitCode() int {
 		return contract.ExitSignal + r.Number()
 	}
 	fixed := map[string]int{
-		OOM: contract.ExitOOM, Timeout: contract.ExitTimeout, NotFound: contract.ExitNotFound, NotExecutable: contract.ExitNotExecutable,
+		OOM: contract.ExitOOM, Timeout: contract.ExitTimeout, CallTimeout: contract.ExitTimeout, NotFound: contract.ExitNotFound, NotExecutable: contract.ExitNotExecutable,
 	}
 	return cmp.Or(fixed[r.ID], contract.ExitForbidden)
 }
