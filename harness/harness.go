@@ -69,6 +69,10 @@ type Deps struct {
 	// executed in these modes. A Caller serves one run.
 	Caller execute.Caller
 
+	// ToolCache has the answers of earlier runs of this process to deterministic calls of
+	// tools; nil: every call is made.
+	ToolCache *execute.Cache
+
 	// Asker makes the calls of tools that no process answers, or answers them from a
 	// recording; nil: no intent with such a call is executed. An Asker serves one run.
 	Asker execute.Asker

@@ -68,7 +68,8 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	task.Caller, task.Calls, task.Asker, task.Now = deps.Caller, calls, deps.Asker, deps.Now
+	task.RunID = req.RunID
+	task.Caller, task.Calls, task.Asker, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.ToolCache, deps.Now
 	p, err := execute.Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())

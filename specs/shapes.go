@@ -207,6 +207,10 @@ var (
 		{"attempts", false, &shape{types: []string{"array"}, maxItems: 10240, items: &shape{types: []string{"object"}, closed: true, members: []member{
 			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
 			{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			{"cached", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+				{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			}}},
 			{"code", true, &shape{types: []string{"integer"}, low: -9007199254740991, high: 9007199254740991}},
 			{"duration_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 			{"failure", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 64, enum: []any{"nonzero", "timeout", "unavailable", "status_4xx", "status_5xx", "tool_error", "invalid_output", "refused"}}},

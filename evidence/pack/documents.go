@@ -106,6 +106,16 @@ type Attempt struct {
 	Failure    string `json:"failure,omitempty"` // how it failed, as package adapter names it
 	Code       int    `json:"code"`              // of its command as a result counts it, an HTTP status, or that of a JSON-RPC error; 0: none
 	DurationMS int64  `json:"duration_ms"`
+
+	// Cached is the call whose end and answer were given again: nothing was started. nil: the
+	// attempt was made.
+	Cached *CachedCall `json:"cached,omitempty"`
+}
+
+// CachedCall is a call of an earlier execution of the same process.
+type CachedCall struct {
+	RunID  string `json:"run_id"`
+	Action int    `json:"action"`
 }
 
 // Hash returns the evidence hash: over the canonical JSON, without LF, of five members.

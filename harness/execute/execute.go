@@ -51,6 +51,8 @@ type Task struct {
 	Caller  Caller
 	Calls   map[int]ModelCall // by action of the intent; each writes a file of Given; nil: no calls
 	Tools   map[int]ToolCall  // by action of the intent; nil: no calls
+	Cache   *Cache            // of the session; nil: every call of Tools is made
+	RunID   string            // of the run, as the cache names it
 	Asker   Asker             // makes the calls of Tools without a process; nil if there are none
 	At      []int             // for each action of the sandbox, the action of the intent; nil: the same
 	Now     func() time.Time  // the clock of the run; its times never go back
@@ -181,6 +183,8 @@ type performance struct {
 
 	written []string // files that actions wrote
 
+	scratch bool // a folder for temporary files has an entry
+
 	responses []response
 	given     int64 // bytes of all responses
 }
@@ -305,6 +309,7 @@ func (w *performance) start(i int, limit time.Duration) (end evidence.End, cut b
 	}
 	w.spend(res.Ended.Sub(res.Started))
 	w.peak, w.p.resident = max(w.peak, known.MaxRSS), known.MaxRSS
+	w.scratch = known.Scratch
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
 	end = evidence.End{
 		Argv: w.task.Sandbox.Actions[i].Argv, Code: res.Code, Signal: int(res.Signal),

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -28,10 +29,23 @@ func (s *Sandbox) Changes() ([]change.Change, error) {
 	if err := s.Finish(); err != nil {
 		return nil, err
 	}
+	return s.changes(false)
+}
+
+// ChangesSoFar returns the changes between two actions. It alters no mode: a folder that
+// cannot be read as it is, and a sandbox that writes into the work folder itself, are errors.
+func (s *Sandbox) ChangesSoFar() ([]change.Change, error) {
+	if s.staging == stageNone {
+		return nil, errors.ErrUnsupported
+	}
+	return s.changes(true)
+}
+
+func (s *Sandbox) changes(running bool) ([]change.Change, error) {
 	if s.staging == stageNone {
 		return nil, nil
 	}
-	d := &differ{s: s, most: max(s.req.Limits.OutputBytes, 0)}
+	d := &differ{s: s, most: max(s.req.Limits.OutputBytes, 0), running: running}
 	defer d.close()
 	if err := d.open(); err != nil {
 		return nil, err
@@ -65,9 +79,11 @@ func (s *Sandbox) Content(p string) (io.ReadCloser, error) {
 type differ struct {
 	s    *Sandbox
 	most int64 // bytes that may still be read
-	was  []int // the original folders, the upper one first
-	list []change.Change
-	seen map[string]bool // paths of the copy that still exist
+
+	running bool  // actions may follow: no mode is altered
+	was     []int // the original folders, the upper one first
+	list    []change.Change
+	seen    map[string]bool // paths of the copy that still exist
 }
 
 func (d *differ) open() error {
@@ -144,10 +160,15 @@ type subfolder struct {
 func (d *differ) enter(at string) (int, error) {
 	root := int(d.s.upper.Fd())
 	if at == "" {
-		_ = unix.Fchmod(root, 0o755)
+		if !d.running {
+			_ = unix.Fchmod(root, 0o755)
+		}
 		return unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	}
 	fd, err := tree.Beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
+	if d.running {
+		return fd, err
+	}
 	if err == unix.EACCES {
 		if err = tree.Allow(root, at, 0o700); err == nil {
 			fd, err = tree.Beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)

@@ -63,6 +63,9 @@ func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsup
 // Changes returns an error.
 func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 
+// ChangesSoFar returns an error.
+func (*Sandbox) ChangesSoFar() ([]change.Change, error) { return nil, unsupported() }
+
 // Content returns an error.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
 

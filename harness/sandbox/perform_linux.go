@@ -147,6 +147,7 @@ func (p *performed) Wait() (command.Exit, error) {
 	e.TimedOut = rep.Flags&initproc.TimedOut != 0
 	e.NotFound = rep.Flags&initproc.NotFound != 0
 	e.NotExecutable = rep.Flags&initproc.NotRunnable != 0
+	e.Scratch = rep.Flags&initproc.Scratch != 0
 	exit := command.Exit{Code: int(rep.Code), Signal: syscall.Signal(rep.Signal), MaxRSS: e.MaxRSS}
 	switch {
 	case rep.Flags&initproc.Survivors != 0:

@@ -185,6 +185,7 @@ type End struct {
 	OutOfMemory   bool // a process inside was killed because all processes together exceeded the memory limit
 	NotFound      bool
 	NotExecutable bool
+	Scratch       bool  // a folder for temporary files has an entry
 	MaxRSS        int64 // bytes
 }
 

@@ -230,8 +230,37 @@ func (in *initial) perform(m message) {
 		closeAll(m.files)
 	} else {
 		in.command(a, m, &r)
+		if a.leftScratch() {
+			r.Flags |= Scratch
+		}
 	}
 	in.say(r)
+}
+
+// leftScratch says whether a folder for temporary files has an entry. In a full sandbox there
+// are two; in a confined one, commands cannot write into /dev/shm.
+func (a Action) leftScratch() bool {
+	const name = "TMPDIR="
+	for _, v := range a.Env {
+		if len(v) > len(name) && v[:len(name)] == name {
+			dir := v[len(name):]
+			return hasEntry(dir) || dir == "/tmp" && hasEntry("/dev/shm")
+		}
+	}
+	return true
+}
+
+// hasEntry says whether a folder has an entry, or cannot be read.
+func hasEntry(dir string) bool {
+	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err != syscall.ENOENT
+	}
+	defer syscall.Close(fd)
+	var b [4096]byte
+	n, err := syscall.ReadDirent(fd, b[:])
+	_, entries, _ := syscall.ParseDirent(b[:max(n, 0)], 1, nil)
+	return err != nil || entries > 0
 }
 
 // write writes a file from a thread that has given up what a command gives up, except for

@@ -204,6 +204,7 @@ const (
 	Survivors               // a process could not be killed
 	NotFound                // the command or its folder does not exist
 	NotRunnable             // the command cannot be executed
+	Scratch                 // a folder for temporary files has an entry
 )
 
 // Report is a message of the init of ReportSize bytes. For a command, Code and Signal say
