@@ -152,8 +152,8 @@ func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
 // demands.
 func (g *Gate) startable(at string, b *adapter.Bound) error {
 	why := ""
-	switch cli := b.Adapter.Interface.CLI; {
-	case cli == nil:
+	switch {
+	case b.Adapter.Type != adapter.CLI && !(b.Adapter.Type == adapter.MCP && b.IsProcess()):
 		why = "only the commands of type cli are performed, and it is of type " + string(b.Adapter.Type)
 	case len(b.Secrets) > 0:
 		why = "no secret is given to a command"

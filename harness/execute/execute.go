@@ -289,6 +289,10 @@ func (w *performance) start(i int, limit time.Duration) (end evidence.End, cut b
 	if i < len(w.task.Stdin) {
 		spec.Stdin = w.task.Stdin[i]
 	}
+	return w.startWith(i, limit, spec)
+}
+
+func (w *performance) startWith(i int, limit time.Duration, spec command.Spec) (end evidence.End, cut bool, err error) {
 	var known sandbox.End
 	ctx, unread := context.WithCancel(w.ctx)
 	defer unread()

@@ -156,8 +156,10 @@ func (w *performance) attempt(i, n int, bound *adapter.Bound, limit time.Duratio
 	switch {
 	case !w.pinned(bound):
 		a.Failure = adapter.FailRefused
+	case bound.IsProcess() && bound.Adapter.Type == adapter.MCP:
+		a, err = w.converse(i, bound, limit)
 	case bound.IsProcess():
-		a, err = w.process(i, bound, limit)
+		a, err = w.process(i, limit)
 	default:
 		a, err = w.ask(i, n, bound, limit)
 	}
@@ -178,7 +180,7 @@ func (w *performance) pinned(bound *adapter.Bound) bool {
 }
 
 // process runs the command of an adapter once.
-func (w *performance) process(i int, bound *adapter.Bound, limit time.Duration) (a attempt, err error) {
+func (w *performance) process(i int, limit time.Duration) (a attempt, err error) {
 	end, cut, err := w.start(i, limit)
 	if err != nil {
 		return a, err

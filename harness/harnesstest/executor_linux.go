@@ -210,7 +210,7 @@ func (x Executor) Fails(t *testing.T, members string, f harness.Folders) *result
 }
 
 // reasonForm is the closed vocabulary of an execution's reasons.
-var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|(STREAM_LIMIT|CALL_OUTPUT|CALL_REFUSED) /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
+var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|(STREAM_LIMIT|CALL_FAILED|CALL_OUTPUT|CALL_REFUSED|CALL_TIMEOUT) /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
 
 // CheckExecuted checks the bytes of an executed result by RS1..RS8, by the schema, and by
 // the rules for members of executed results.

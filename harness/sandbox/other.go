@@ -54,6 +54,9 @@ type Sandbox struct {
 // Command returns nil.
 func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
 
+// End returns an error.
+func (*Sandbox) End(bool) error { return unsupported() }
+
 // Write returns an error.
 func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
 

@@ -49,6 +49,15 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 	}
 }
 
+// End asks everything inside to end, or with kill ends it. It does nothing between actions.
+func (s *Sandbox) End(kill bool) error {
+	n := 0
+	if kill {
+		n = 1
+	}
+	return s.send(initproc.Message(initproc.Terminate, n, 0), nil)
+}
+
 // giveStreams makes an id the owner of pipes, so that a command can open its streams by
 // name, as in /dev/stdout. giveStreams leaves the owner of other files as it is.
 func giveStreams(id int, files ...*os.File) {
@@ -80,7 +89,7 @@ func (p *performed) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		return p.Kill()
 	}
-	return p.s.send(initproc.Message(initproc.Terminate, 0, 0), nil)
+	return p.s.End(false)
 }
 
 // Kill ends the whole sandbox. If its process is process 1 of a namespace, the kernel kills

@@ -163,9 +163,9 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
 		case kernel.ActionCall:
-			failed = a.bound && slices.Contains(s.run.Decision.Reasons, reason.Refused(i).String())
+			failed = a.bound && s.unanswered(i)
 			if a.bound && len(runs) > 0 && runs[0].Action == i {
-				failed = failed || runs[0].ExitCode != 0 || s.cut(i) || slices.Contains(s.run.Decision.Reasons, reason.Answer(i).String())
+				failed = failed || runs[0].ExitCode != 0 || s.cut(i)
 				runs = runs[1:]
 			}
 			if failed {
@@ -189,6 +189,16 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 	s.must(len(runs) == 0, "ST7", pack.At(pack.EvidenceFile, "runs", run), "no command that the plan has next, or one behind an action that failed")
 	s.must(len(calls) == 0, "ST7", pack.At(pack.EvidenceFile, "calls", call), "no call that the plan has next, or one behind an action that failed")
 	s.checkStatus(e, done, failed, stuck)
+}
+
+// unanswered says whether a reason says that a call of a tool has no answer.
+func (s *strictLevel) unanswered(action int) bool {
+	for _, r := range []reason.Reason{reason.Answer(action), reason.Late(action), reason.Refused(action), reason.Unanswered(action)} {
+		if slices.Contains(s.run.Decision.Reasons, r.String()) {
+			return true
+		}
+	}
+	return false
 }
 
 // cut says whether a reason says that a stream of an action was truncated.

@@ -183,13 +183,13 @@ func (in *initial) listen() {
 			in.killAll()
 			os.Exit(statusOrphan)
 		}
-		if b[0] == Terminate {
-			in.signalAll(syscall.SIGTERM)
-			continue
-		}
 		msg := message{kind: b[0]}
 		if n == MessageSize {
 			msg.at, msg.ms = int(wire.Get(b[1:5])), int(wire.Get(b[5:MessageSize]))
+		}
+		if msg.kind == Terminate {
+			in.signalAll([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[min(msg.at, 1)])
+			continue
 		}
 		if list, err := syscall.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
 			msg.files, _ = syscall.ParseUnixRights(&list[0])
