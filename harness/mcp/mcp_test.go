@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fiador/fiador/harness/mcp"
@@ -420,4 +421,52 @@ func TestPins(t *testing.T) {
 		}
 		stop()
 	}
+}
+
+// TestLongestMessage: the limit of a message holds to the byte, over each transport.
+func TestLongestMessage(t *testing.T) {
+	for more, want := range map[int]string{0: "", 1: adapter.FailOutput} {
+		part := func(_ *server, m *rpc.Message, say func(string)) {
+			text := withID(called, m)
+			say(strings.Replace(text, "hello", strings.Repeat("x", rpc.MaxMessageBytes+more-len(text)+len("hello")), 1))
+		}
+		s := script{rpc.MethodToolsCall: part}
+		for _, r := range []adapter.Reply{byPipes(t, newServer(t, s)), byWeb(t, newServer(t, s), false), byWeb(t, newServer(t, s), true)} {
+			if r.Failure != want || len(r.Answer) < rpc.MaxMessageBytes/2 && want == "" {
+				t.Errorf("%d bytes more than the limit: %s, and an answer of %d bytes", more, r.Failure, len(r.Answer))
+			}
+		}
+	}
+}
+
+// TestGoroutinesEnd: when the caller has closed the pipes, nothing of a conversation is left,
+// whether it ended by its answer, by the deadline in the middle of a message, or by a fault
+// with more behind it. A goroutine that stays fails the test of its bubble.
+func TestGoroutinesEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		script
+		want string
+	}{
+		"an answer":  {nil, ""},
+		"silence":    {script{rpc.MethodToolsCall: says()}, adapter.FailTimeout},
+		"noise":      {script{rpc.MethodToolsCall: says("x", "y", "z")}, adapter.FailOutput},
+		"half a day": {script{rpc.MethodToolsCall: func(s *server, _ *rpc.Message, _ func(string)) { time.Sleep(12 * time.Hour) }}, adapter.FailTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if r := byPipes(t, newServer(t, c.script)); r.Failure != c.want {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		in, quiet := io.Pipe()
+		deaf, out := io.Pipe()
+		if r := mcp.Stdio(soon(t), bound(t, ""), in, out); r.Failure != adapter.FailTimeout {
+			t.Errorf("%+v", r)
+		}
+		deaf.Close()
+		quiet.Close()
+	})
 }
