@@ -9,6 +9,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -198,17 +199,17 @@ func (c *conversation) call(b *adapter.Bound) ([]byte, error) {
 		return nil, fail(adapter.FailRefused, "the server does not show the tool")
 	}
 	result, err := c.request(rpc.MethodToolsCall, rpc.CallParams{Name: b.MCPTool, Arguments: b.Arguments})
-	if err != nil {
+	if err != nil && !is(err, adapter.FailTool) {
 		return nil, err
+	}
+	if second := c.drain(); second != nil || err != nil {
+		return nil, cmp.Or(second, err)
 	}
 	answer, failed, err := rpc.ReadCall(result)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, unreadable(err)
-	}
-	if err := c.drain(); err != nil {
-		return nil, err
-	}
-	if failed {
+	case failed:
 		return nil, fail(adapter.FailTool, "the tool reports an error")
 	}
 	return answer, nil
@@ -302,20 +303,23 @@ func (c *conversation) drain() error {
 	}
 }
 
-// end closes the link, and makes a *Failure of the error. Whatever went wrong after the time
-// was over, the time is the reason.
+// end closes the link, and makes a *Failure of the error. Where the time was over, it is the
+// reason why nothing came.
 func (c *conversation) end(err error) error {
 	over := c.ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(c.ctx, ending)
 	defer cancel()
 	c.link.close(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case over:
+	if _, known := errors.AsType[*Failure](err); err != nil && over && (!known || is(err, adapter.FailUnavailable)) {
 		return fail(adapter.FailTimeout, "no answer in the time that was left")
 	}
 	return err
+}
+
+// is says whether an error is a *Failure of a kind.
+func is(err error, kind string) bool {
+	f, ok := errors.AsType[*Failure](err)
+	return ok && f.Failure == kind
 }
 
 // ended makes a Failure of the end of what the server sends.

@@ -91,6 +91,10 @@ var conversations = []struct {
 		say(called)
 		say(withID(`{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"no"}}`, m))
 	}}, adapter.Reply{Failure: adapter.FailOutput}, true},
+	{"two answers, the first an error", script{rpc.MethodToolsCall: func(s *server, m *rpc.Message, say func(string)) {
+		say(`{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"no"}}`)
+		say(withID(called, m))
+	}}, adapter.Reply{Failure: adapter.FailOutput}, true},
 	{"noise behind the answer", script{rpc.MethodToolsCall: says(called, "bye")}, adapter.Reply{Failure: adapter.FailOutput}, true},
 	{"a notification behind the answer", script{rpc.MethodToolsCall: says(called, `{"jsonrpc":"2.0","method":"notifications/message"}`)}, adapter.Reply{Answer: []byte(answer)}, true},
 	{"notifications", script{rpc.MethodToolsCall: says(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, `{"jsonrpc":"2.0","method":"x","params":{}}`, called)}, adapter.Reply{Answer: []byte(answer)}, true},
