@@ -43,7 +43,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"apply", applycmd.Apply},
 		{"transcript", transcriptcmd.Transcript},
 		{"policy", policycmd.Policy},
-		{"tool", func(a *cli.App) *cobra.Command { return toolcmd.Tool(a, runcmd.ToolCall(a)) }},
+		{"tool", func(a *cli.App) *cobra.Command { return toolcmd.Tool(a, runcmd.ToolCall(a), runcmd.ToolPin(a)) }},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},
