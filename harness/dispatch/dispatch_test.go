@@ -3,7 +3,6 @@ package dispatch
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +143,8 @@ func TestFaults(t *testing.T) {
 	}
 	remote := "adapter_id: A\nname: a\nversion: \"1.0.0\"\ntool_id: T\ntype: api\ninterface:\n  api:\n    base_url: https://HOST/v1\n    endpoint_mapping:\n      get: GET /\n" +
 		"sandbox_override:\n  network:\n    enabled: true\n    allow: [a.example]\n"
+	service := strings.Replace(strings.Replace(remote, "HOST", "a.example", 1), "    endpoint_mapping", "    headers: {}\n    endpoint_mapping", 1)
+	oauth := strings.Replace(service, "    headers: {}\n", "    auth_method: oauth\n    auth:\n      secret_env: S\n      client_id: c\n      scope: a\n      token_url: https://HOST/t\n", 1)
 	mcp := "adapter_id: A\nname: a\nversion: \"1.0.0\"\ntool_id: T\ntype: mcp\ninterface:\n  mcp:\n    server: S\n    transport: stdio\n    tool_mapping:\n      r: read\n"
 	for name, c := range map[string]struct {
 		files   map[string]string
@@ -170,6 +171,11 @@ func TestFaults(t *testing.T) {
 		"host":                {whole(map[string]string{"T/A.yaml": strings.Replace(remote, "HOST", "b.example", 1)}), result.CodeProfile, "/interface/api/base_url", 8},
 		"listed host":         {whole(map[string]string{"T/A.yaml": strings.Replace(remote, "HOST", "a.example", 1)}), "", "", 0},
 		"address":             {whole(map[string]string{"T/A.yaml": strings.Replace(remote, "https://HOST", "http://a.example", 1)}), result.CodeProfile, "/interface/api/base_url", 8},
+		"broken header":       {whole(map[string]string{"T/A.yaml": strings.Replace(service, "{}", `{"X-A": "b\r\nX-C: d"}`, 1)}), result.CodeProfile, "/interface/api/headers/X-A", 9},
+		"header twice":        {whole(map[string]string{"T/A.yaml": strings.Replace(service, "{}", `{"X-a": "b", "X-A": "b"}`, 1)}), result.CodeProfile, "/interface/api/headers/X-a", 9},
+		"headers":             {whole(map[string]string{"T/A.yaml": service}), "", "", 0},
+		"host of a token":     {whole(map[string]string{"T/A.yaml": strings.Replace(oauth, "HOST", "b.example", 1)}), result.CodeProfile, "/interface/api/auth/token_url", 14},
+		"listed token":        {whole(map[string]string{"T/A.yaml": strings.Replace(oauth, "HOST", "a.example", 1)}), "", "", 0},
 		"no server":           {whole(map[string]string{"T/A.yaml": mcp}), result.CodeProfile, "/interface/mcp/server", 8},
 		"no pin":              {whole(map[string]string{"T/A.yaml": mcp, "servers/S.yaml": "command: [s]\n"}), result.CodeProfile, "/interface/mcp/tool_mapping/r", 11},
 		"pinned":              {whole(map[string]string{"T/A.yaml": mcp, "servers/S.yaml": "command: [s]\ntools:\n  read: \"" + string(canon.Sum(nil)) + "\"\n"}), "", "", 0},
@@ -335,13 +341,10 @@ func TestListed(t *testing.T) {
 		{"https://a.example:8443", "a.example", false}, {"https://a.example:8443", "a.example:8443", true}, {"https://a.example", "a.example:443", true},
 		{"https://x.a.example", "*.a.example", true}, {"https://a.example", "*.a.example", false}, {"https://y.x.a.example", "*.a.example", false},
 		{"https://xa.example", "a.example", false}, {"http://localhost:8080", "private:localhost:8080", true}, {"http://localhost:8081", "private:localhost:8080", false},
-		{"http://localhost", "localhost", false}, {"https://b.example", "a.example", false},
+		{"http://localhost", "localhost", false}, {"http://localhost:8080", "localhost:8080", false}, {"http://localhost", "private:localhost:80", true},
+		{"https://127.0.0.1", "a.example", false}, {"http://a.example:80", "private:a.example:80", false}, {"https://b.example", "a.example", false},
 	} {
-		u, err := url.Parse(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := listed(u, []string{c.entry}); got != c.want {
+		if got := listed(c.address, []string{c.entry}); got != c.want {
 			t.Errorf("%s in %s: %v", c.address, c.entry, got)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/outbound"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/contract"
@@ -237,23 +237,31 @@ func addressFault(a *adapter.Adapter, text document.Text) error {
 	if msg, hint := model.BaseFault(address); msg != "" {
 		return text.Invalid(where, msg, hint)
 	}
-	u, err := url.Parse(address)
-	if err != nil || !listed(u, a.Override.Network.Allow) {
-		return text.Invalid(where, "the host of the address is not in the adapter's list of hosts", "add it to sandbox_override.network.allow")
+	const hint = "add it to sandbox_override.network.allow, as private:localhost:PORT for http"
+	if !listed(address, a.Override.Network.Allow) {
+		return text.Invalid(where, "the host and port of the address are not in the adapter's list of hosts", hint)
+	}
+	if a.Type == adapter.API && a.Interface.API.Auth != nil && a.Interface.API.Auth.TokenURL != "" {
+		address, where = a.Interface.API.Auth.TokenURL, "/interface/api/auth/token_url"
+		if msg, hint := model.BaseFault(address); msg != "" {
+			return text.Invalid(where, msg, hint)
+		}
+		if !listed(address, a.Override.Network.Allow) {
+			return text.Invalid(where, "the host and port of the address are not in the adapter's list of hosts", hint)
+		}
 	}
 	return nil
 }
 
 // listed says whether a list has the host and the port of an address.
-func listed(u *url.URL, list []string) bool {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	n, err := strconv.Atoi(port)
+func listed(address string, list []string) bool {
+	u, err := url.Parse(address)
 	allow, _, wrong := contract.ParseHosts(list)
-	_, ok := contract.Hosts{Allow: allow}.Allows(strings.ToLower(u.Hostname()), n)
-	return err == nil && wrong == "" && ok
+	if err != nil || wrong != "" {
+		return false
+	}
+	_, ok := outbound.Listed(u, contract.Hosts{Allow: allow})
+	return ok
 }
 
 var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })

@@ -27,6 +27,11 @@ var ErrAddress = errors.New("the name leads to an address that may not be reache
 // nothing. If every address is refused, the error is ErrAddress. ctx has a deadline, which
 // the addresses share.
 func (d Dialer) Dial(ctx context.Context, name string, port int, private bool) (net.Conn, error) {
+	return d.dial(ctx, name, port, func(a netip.Addr) bool { return Allowed(a, private) })
+}
+
+// dial connects to the addresses of a name that are allowed.
+func (d Dialer) dial(ctx context.Context, name string, port int, allowed func(netip.Addr) bool) (net.Conn, error) {
 	lookup := d.Lookup
 	if lookup == nil {
 		lookup = lookupSystem
@@ -37,16 +42,10 @@ func (d Dialer) Dial(ctx context.Context, name string, port int, private bool) (
 	}
 	err = ErrAddress
 	for i, a := range list {
-		if !Allowed(a, private) {
+		if !allowed(a) {
 			continue
 		}
-		dialer := net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil || !Allowed(to.Addr(), private) {
-				return ErrAddress
-			}
-			return nil
-		}}
+		dialer := net.Dialer{ControlContext: control(allowed, ErrAddress)}
 		if end, has := ctx.Deadline(); has {
 			dialer.Timeout = time.Until(end) / time.Duration(len(list)-i)
 		}
@@ -56,6 +55,17 @@ func (d Dialer) Dial(ctx context.Context, name string, port int, private bool) (
 		}
 	}
 	return nil, err
+}
+
+// control checks the address that a connection goes to.
+func control(allowed func(netip.Addr) bool, refusal error) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil || !allowed(to.Addr()) {
+			return refusal
+		}
+		return nil
+	}
 }
 
 // lookupSystem asks the resolver of the system, which tries no search domain for a name with

@@ -1,12 +1,13 @@
 // Package outbound makes the connections that this program itself makes: it owns the
 // dialler, the checks of addresses, and one HTTP request. Whatever the environment says, no
-// proxy is used and no redirect is followed.
+// proxy is used. A Request follows no redirect, a Client follows few, to listed hosts alone.
 package outbound
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"mime"
@@ -46,7 +47,11 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 		return nil, &Fault{Msg: "no request can be made for the base URL"}
 	}
 	req.Header = r.Header
-	t := transport(req.URL.Scheme == "http")
+	d := &net.Dialer{}
+	if req.URL.Scheme == "http" {
+		d.ControlContext = control(isOfThisMachine, errElsewhere)
+	}
+	t := transport(d.DialContext, nil)
 	defer t.CloseIdleConnections()
 	client := http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
@@ -74,21 +79,12 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 // errElsewhere says that the name of this machine leads to another machine.
 var errElsewhere = errors.New("not an address of this machine")
 
-// transport returns the transport for one request. It uses nothing from the environment.
-func transport(local bool) *http.Transport {
-	d := &net.Dialer{}
-	if local {
-		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil || !to.Addr().Unmap().IsLoopback() {
-				return errElsewhere
-			}
-			return nil
-		}
-	}
+// transport returns the transport for one request. It uses nothing from the environment,
+// but for the certificates of the system when roots is nil.
+func transport(dial func(ctx context.Context, network, address string) (net.Conn, error), roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
-		Proxy: nil, DialContext: d.DialContext,
-		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
+		Proxy: nil, DialContext: dial,
+		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSNextProto:       map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableKeepAlives:  true,
 		DisableCompression: true, MaxResponseHeaderBytes: MaxHeaderBytes,
@@ -143,5 +139,8 @@ func OfThisMachine(host string) bool {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return err == nil && isOfThisMachine(ip)
 }
+
+// isOfThisMachine says whether an address is one to which http is sent.
+func isOfThisMachine(a netip.Addr) bool { return a.Unmap().IsLoopback() }

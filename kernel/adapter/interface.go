@@ -105,8 +105,13 @@ func secretFault(at, variable string) error {
 var ownHeaders = strings.Fields("authorization connection content-length cookie host proxy-authorization te trailer transfer-encoding upgrade")
 
 func (in *APIInterface) fault(at string) error {
+	seen := map[string]bool{}
 	for _, name := range canon.Names(in.Headers) {
 		place := canon.Pointer(at+"/headers", name)
+		if seen[strings.ToLower(name)] {
+			return fault(place, "the header "+canon.Quote(name)+" stands twice: upper and lower case make no difference", "name each header once")
+		}
+		seen[strings.ToLower(name)] = true
 		if slices.Contains(ownHeaders, strings.ToLower(name)) {
 			return fault(place, "the header "+canon.Quote(name)+" is not for an adapter to set", "leave it out; auth carries a secret")
 		}
