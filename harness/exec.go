@@ -132,13 +132,18 @@ func (g *Gate) Exec(x Exec) (execute.Task, error) {
 
 // planned returns the task of an allowed intent: all its actions as a run, or its one
 // command as an exec.
-func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, tools map[int]execute.ToolCall, progress func(action, of int)) (execute.Task, error) {
+func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, tools map[int]execute.ToolCall, progress func(action, of int)) (t execute.Task, err error) {
 	if req.Exec == nil {
-		return g.task(req, intent, inputs, tools, progress), nil
+		t = g.task(req, intent, inputs, tools, progress)
+	} else {
+		x, a := *req.Exec, intent.Actions[0]
+		x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs
+		t, err = g.Exec(x)
 	}
-	x, a := *req.Exec, intent.Actions[0]
-	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs
-	return g.Exec(x)
+	if asked := tools[0]; asked != nil && err == nil && intent.Actions[0].Kind == kernel.ActionRun {
+		narrowTo(&t, asked[0].Adapter)
+	}
+	return t, err
 }
 
 // narrow applies the limits of the call, within the limits of the profile.

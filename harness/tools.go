@@ -3,6 +3,7 @@ package harness
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/fiador/fiador/harness/dispatch"
 	"github.com/fiador/fiador/harness/execute"
@@ -17,7 +18,8 @@ import (
 
 // Tools is a registry of tools. It is safe for concurrent runs.
 type Tools interface {
-	// Bind binds the call action at a position of an intent to its tool. known is false if
+	// Bind binds the action at a position of an intent, a call or the command of an execution
+	// request, to its tool. known is false if
 	// the registry does not have the tool. The error is a *result.RunError about the registry:
 	// a fault of the call is a finding. Bind reads each document once, so that what is
 	// performed is what was decided.
@@ -51,13 +53,18 @@ func (r *registry) Bind(position int, a kernel.Action) (bound BoundCall, known b
 	if !r.from.Has(a.ToolID) {
 		return bound, false, nil
 	}
-	call, found, err := r.from.Bind(a.ToolID, a.AdapterID, a.Params)
+	var call *dispatch.Call
+	var found []adapter.Finding
+	if a.Kind == kernel.ActionRun {
+		call, found, err = r.from.Command(a.ToolID, a.AdapterID, a.Argv)
+	} else {
+		call, found, err = r.from.Bind(a.ToolID, a.AdapterID, a.Params)
+	}
 	if err != nil {
 		return bound, true, err
 	}
-	at := "/actions/" + strconv.Itoa(position)
 	for _, f := range found {
-		bound.Findings = append(bound.Findings, findingOf(at, a, f))
+		bound.Findings = append(bound.Findings, findingOf(position, a, f))
 	}
 	if call == nil {
 		return bound, true, nil
@@ -72,7 +79,7 @@ func (r *registry) Bind(position int, a kernel.Action) (bound BoundCall, known b
 			tool.ServerSHA256 = b.Adapter.Server.SHA256
 		}
 		c := kernel.Candidate{AdapterID: b.Adapter.AdapterID, Tool: tool, Env: b.Env, Stdin: b.Stdin}
-		if b.IsProcess() {
+		if b.IsProcess() && a.Kind == kernel.ActionCall {
 			c.Argv = b.Argv
 		}
 		bound.Candidates = append(bound.Candidates, c)
@@ -80,14 +87,22 @@ func (r *registry) Bind(position int, a kernel.Action) (bound BoundCall, known b
 	return bound, true, nil
 }
 
-// findingOf returns a finding of a binding as one about the call at a pointer.
-func findingOf(at string, a kernel.Action, f adapter.Finding) kernel.Finding {
-	k := kernel.Finding{Code: f.Code, Path: at + "/tool_id", Effect: string(kernel.EffectCall) + ":" + at, Value: canon.Cut(a.ToolID)}
+// findingOf returns a finding of a binding as one about the action at a position. The command
+// of a request does not name the tool itself, so the whole action is at fault.
+func findingOf(position int, a kernel.Action, f adapter.Finding) kernel.Finding {
+	at := "/actions/" + strconv.Itoa(position)
+	tool, given, kind := at+"/tool_id", at+"/params", kernel.EffectCall
+	if a.Kind == kernel.ActionRun {
+		tool, given, kind = at, at, kernel.EffectRun
+	}
+	k := kernel.Finding{Code: f.Code, Path: tool, Effect: string(kind) + ":" + at, Value: canon.Cut(a.ToolID)}
 	switch f.Code {
 	case finding.AdapterUnknown:
-		k.Path, k.Value = at+"/adapter_id", f.Value
+		if k.Value = f.Value; a.Kind == kernel.ActionCall {
+			k.Path = at + "/adapter_id"
+		}
 	case finding.ParamsInvalid:
-		k.Path, k.Value = at+"/params"+f.Pointer, canon.Cut(f.Why)
+		k.Path, k.Value = given+f.Pointer, canon.Cut(f.Why)
 	case finding.ToolInactive:
 		switch f.Value {
 		case "deprecated":
@@ -106,12 +121,13 @@ func (g *Gate) UseTools(tools Tools) {
 	g.Tools, g.Provenance.ToolsSHA256 = tools, tools.SHA256()
 }
 
-// bind binds the calls of an intent to the tools of a registry. In model modes record and
-// replay, a call of a tool that the registry does not have is that of a model.
+// bind binds the calls of an intent, or the command of an execution request, to the tools of a
+// registry. In model modes record and replay, a call of a tool that the registry does not have
+// is that of a model.
 func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
 	calls := map[int]kernel.Call{}
 	for i, a := range in.Actions {
-		if a.Kind != kernel.ActionCall {
+		if a.Kind != kernel.ActionCall && a.ToolID == "" {
 			continue
 		}
 		call, known, err := tools.Bind(i, a)
@@ -120,11 +136,8 @@ func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
 			return kernel.Intent{}, err
 		case known:
 			calls[i] = call.Call
-		case req.ModelMode == ModelNone:
-			at := "/actions/" + strconv.Itoa(i)
-			calls[i] = kernel.Call{Findings: []kernel.Finding{{
-				Code: finding.ToolUnknown, Path: at + "/tool_id", Effect: string(kernel.EffectCall) + ":" + at, Value: canon.Cut(a.ToolID),
-			}}}
+		case req.ModelMode == ModelNone || a.Kind == kernel.ActionRun:
+			calls[i] = kernel.Call{Findings: []kernel.Finding{findingOf(i, a, adapter.Finding{Code: finding.ToolUnknown})}}
 		}
 	}
 	return in.Bind(calls), nil
@@ -140,7 +153,13 @@ func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
 		}
 		calls[i] = call.Adapters
 		for _, b := range call.Adapters {
-			if err := g.startable("/actions/"+strconv.Itoa(i), b); err != nil {
+			at := "/actions/" + strconv.Itoa(i)
+			if in.Actions[i].Kind == kernel.ActionRun {
+				err = requestable(at, b)
+			} else {
+				err = g.startable(at, b)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -165,4 +184,35 @@ func (g *Gate) startable(at string, b *adapter.Bound) error {
 			"use another adapter, or --mode plan-only for the decision and the bundle", runerr.At(at))
 	}
 	return g.allows(at, b.Argv, b.Env)
+}
+
+// requestable refuses, before any effect, an adapter that makes more of a call than a command
+// with the arguments of a request.
+func requestable(at string, b *adapter.Bound) error {
+	if cli := b.Adapter.Interface.CLI; cli != nil && len(cli.Secrets) == 0 {
+		return nil
+	}
+	return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+": a request is executed by an adapter of type cli without secrets alone",
+		"fiador tool call performs a call of this tool", runerr.At(at))
+}
+
+// narrowTo narrows the task of an execution request to what the adapter of its tool allows.
+func narrowTo(t *execute.Task, a *adapter.Adapter) {
+	t.Tools, t.Program = nil, a.Interface.CLI.ExecutableSHA256
+	box, most := &t.Sandbox, a.Override
+	if most.TimeoutMS > 0 {
+		t.Budget = min(t.Budget, time.Duration(most.TimeoutMS)*time.Millisecond)
+	}
+	if most.MemoryMB > 0 {
+		box.Limits.MemoryMB = min(box.Limits.MemoryMB, most.MemoryMB)
+	}
+	own, _, _ := contract.ParseHosts(most.Network.Allow) // the adapter was checked
+	hosts := &box.Actions[0].Hosts
+	if box.Network {
+		*hosts = contract.Hosts{Allow: own}
+	} else {
+		*hosts = hosts.Within(own)
+	}
+	box.Listed = (box.Network || box.Listed) && len(hosts.Allow) > 0
+	box.Network = false
 }

@@ -42,6 +42,15 @@ type Tool struct {
 	Hosts         []string          `json:"hosts"`
 }
 
+// requested names the tool of an intent that is made of an execution request: its one action
+// runs a command, and context.request has the tool and its adapter.
+func (in *Intent) requested() {
+	if request, ok := in.context["request"].(map[string]any); ok && len(in.Actions) == 1 && in.Actions[0].Kind == ActionRun {
+		in.Actions[0].ToolID, _ = request["tool_id"].(string)
+		in.Actions[0].AdapterID, _ = request["adapter_id"].(string)
+	}
+}
+
 // Bind returns the intent with what a registry makes of its calls, by action.
 func (in Intent) Bind(calls map[int]Call) Intent {
 	in.calls = calls
@@ -60,13 +69,14 @@ func (c Call) tool() (t Tool) {
 }
 
 // effects returns the effects of a bound call: for each candidate a call, and a run if it
-// starts a process. Ids of fallbacks end in "@" and the adapter.
+// starts a process. Ids of fallbacks end in "@" and the adapter. The command of an execution
+// request keeps its own effect.
 func (c Call) effects(a Action, i int) []Effect {
 	at := place{"/actions/", i, ""}
-	if len(c.Candidates) == 0 {
-		return []Effect{a.effect(at.pointer())}
-	}
 	var list []Effect
+	if len(c.Candidates) == 0 || a.Kind == ActionRun {
+		list = append(list, a.effect(at.pointer()))
+	}
 	for n, to := range c.Candidates {
 		tool, suffix := to.Tool, c.suffix(n)
 		list = append(list, Effect{

@@ -54,7 +54,7 @@ type Action struct {
 	Stdin     *string // nil: no standard input
 	TimeoutMS int     // 0: the timeout of the profile
 
-	// Members of a call.
+	// Members of a call. The run action of an execution request has the first two too.
 	ToolID    string
 	AdapterID string
 	Params    map[string]any
@@ -181,6 +181,7 @@ func (r *reader) intent(doc any) Intent {
 		}
 		in.Actions = append(in.Actions, r.action(v, "/actions/"+strconv.Itoa(i)))
 	}
+	in.requested()
 	return in
 }
 

@@ -12,6 +12,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fiador/fiador/harness/runerr"
@@ -215,11 +216,10 @@ type Call struct {
 	Bound []*adapter.Bound // of the first adapter, then of each fallback in order
 }
 
-// Bind binds a call. Without adapterID it takes the first adapter of the tool. Pointers of
-// findings lead into params. With findings but tool_inactive there is no call: the tool or
-// the adapter is unknown, or one of the chain cannot take the parameters. The error is a
-// RunError about the folder.
-func (r *Registry) Bind(toolID, adapterID string, params map[string]any) (*Call, []adapter.Finding, error) {
+// called begins a call: it reads the tool and its adapter, and says whether the tool is active.
+// An empty adapterID becomes the first adapter of the tool. There is no call if the tool or
+// the adapter is unknown.
+func (r *Registry) called(toolID string, adapterID *string) (*Call, []adapter.Finding, error) {
 	t, err := r.Tool(toolID)
 	if err != nil {
 		return nil, nil, err
@@ -227,20 +227,50 @@ func (r *Registry) Bind(toolID, adapterID string, params map[string]any) (*Call,
 	if t == nil {
 		return nil, []adapter.Finding{{Code: finding.ToolUnknown, Value: canon.Cut(toolID), Why: "the index has no such tool"}}, nil
 	}
-	if adapterID == "" {
-		adapterID = t.Adapters[0]
-	}
-	chain, err := r.chain(toolID, adapterID)
+	*adapterID = cmp.Or(*adapterID, t.Adapters[0])
+	a, err := r.Adapter(toolID, *adapterID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if chain == nil {
-		return nil, []adapter.Finding{{Code: finding.AdapterUnknown, Value: canon.Cut(adapterID), Why: "the tool has no such adapter"}}, nil
+	if a == nil {
+		return nil, []adapter.Finding{{Code: finding.AdapterUnknown, Value: canon.Cut(*adapterID), Why: "the tool has no such adapter"}}, nil
 	}
-	call := &Call{Tool: t}
 	var list []adapter.Finding
 	if t.Status != adapter.Active {
 		list = append(list, adapter.Finding{Code: finding.ToolInactive, Value: t.Status, Why: "the tool is not active"})
+	}
+	return &Call{Tool: t}, list, nil
+}
+
+// Command binds the command of an execution request to the adapter that the request names. The
+// command must be the adapter's executable; its arguments are those of the request, and no
+// fallback follows. Pointers of findings lead into the action.
+func (r *Registry) Command(toolID, adapterID string, argv []string) (*Call, []adapter.Finding, error) {
+	call, list, err := r.called(toolID, &adapterID)
+	if call == nil {
+		return nil, list, err
+	}
+	a := r.adapt[toolID][adapterID]
+	if cli := a.Interface.CLI; cli != nil && argv[0] != cli.Executable {
+		list = append(list, adapter.Finding{Code: finding.ParamsInvalid, Pointer: "/argv/0", Why: "the command is not " + cli.Executable + ", the executable of adapter " + adapterID})
+	}
+	call.Bound = []*adapter.Bound{{Adapter: a, Argv: argv, Hosts: a.Override.Network.Allow}}
+	return call, list, nil
+}
+
+// Bind binds a call. Without adapterID it takes the first adapter of the tool. Pointers of
+// findings lead into params. With findings but tool_inactive there is no call: the tool or
+// the adapter is unknown, or one of the chain cannot take the parameters. The error is a
+// RunError about the folder.
+func (r *Registry) Bind(toolID, adapterID string, params map[string]any) (*Call, []adapter.Finding, error) {
+	call, list, err := r.called(toolID, &adapterID)
+	if call == nil {
+		return nil, list, err
+	}
+	t := call.Tool
+	chain, err := r.chain(toolID, adapterID)
+	if err != nil {
+		return nil, nil, err
 	}
 	for i, a := range chain {
 		bound, found := adapter.Bind(t, a, params)

@@ -54,7 +54,7 @@ func (w *performance) expected() {
 	if want.Stderr && w.p.Stderr.Size == 0 {
 		o.Reject(reason.Missing("/outputs/stderr"))
 	}
-	if want.Code != 0 && !o.Command.Failed() {
+	if want.Code != 0 && o.Command != nil && !o.Command.Failed() {
 		o.Reject(reason.Exited(0))
 	}
 	var missing []reason.Reason

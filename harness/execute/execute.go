@@ -53,6 +53,7 @@ type Task struct {
 	Tools   map[int]ToolCall  // by action of the intent; nil: no calls
 	Cache   *Cache            // of the session; nil: every call of Tools is made
 	RunID   string            // of the run, as the cache names it
+	Program canon.ContentHash // of the file that every command of a run action has to be; empty: any
 	Asker   Asker             // makes the calls of Tools without a process; nil if there are none
 	At      []int             // for each action of the sandbox, the action of the intent; nil: the same
 	Now     func() time.Time  // the clock of the run; its times never go back
@@ -259,6 +260,11 @@ func (w *performance) unwritten(path string, errno syscall.Errno) {
 }
 
 func (w *performance) command(i int, a sandbox.Action) error {
+	if pin := w.task.Program; pin != "" && ProgramHash(a.Argv[0]) != pin {
+		w.failed = true
+		w.p.Observed.Reject(reason.Refused(w.task.intended(i)))
+		return nil
+	}
 	limit := w.left
 	if i < len(w.task.Times) && w.task.Times[i] > 0 && (limit == 0 || w.task.Times[i] < limit) {
 		limit = w.task.Times[i]

@@ -15,7 +15,7 @@ import (
 // request if the report has no reasons.
 func (p *Performed) Report(r request.Request) request.Report {
 	code, reasons := p.Observed.Judge()
-	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
+	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && p.Observed.Command != nil && code == p.Observed.Command.Code {
 		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == reason.Exited(code).String() })
 	}
 	means := Interpret(p.Observed.Command, code)
@@ -31,11 +31,11 @@ func (p *Performed) Report(r request.Request) request.Report {
 	return rep
 }
 
-// Interpret returns the meaning of an exit code, by its cause. A signal from outside the
+// Interpret returns the meaning of an exit code, by its cause. end is nil if nothing was started. A signal from outside the
 // sandbox is neither a timeout nor a lack of memory.
 func Interpret(end *evidence.End, code int) contract.Interpretation {
 	in := contract.Interpret(code)
-	if end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {
+	if end != nil && end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {
 		in.Meaning, in.Action = contract.MeaningSignal, contract.ActionLogSignal
 	}
 	return in

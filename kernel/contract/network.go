@@ -125,6 +125,25 @@ func HostWithin(entry, by string) bool {
 // zero value allows none.
 type Hosts struct{ Allow, Deny []Host }
 
+// Within returns the hosts of h that a list allows too. What h denies stays denied.
+func (h Hosts) Within(list []Host) Hosts {
+	both := Hosts{Deny: h.Deny}
+	for _, a := range h.Allow {
+		for _, b := range list {
+			name := a.Name
+			if a.names(b.Name) {
+				name = b.Name
+			} else if !b.names(a.Name) {
+				continue
+			}
+			if a.port() == b.port() {
+				both.Allow = append(both.Allow, Host{name, a.port(), a.Private && b.Private})
+			}
+		}
+	}
+	return both
+}
+
 // Allows says whether a port of a host may be reached, and whether it may be reached at an
 // address of this machine or of a private network. name is in the form of HostName. An
 // entry of Allow without a port is about port 443; one of Deny is about every port.

@@ -42,6 +42,7 @@ const ExitOurs = 125
 // a new folder for the observed facts.
 type execFlags struct {
 	policies.GateFlags
+	policies.ToolFlags
 	keptFlags
 	printIntent bool
 	request     string
@@ -77,7 +78,9 @@ and judged after the command has ended. If the command ended with 0 and wrote on
 what and where it may, exec applies that to the folder. Otherwise it applies nothing.
 
 With --request FILE it executes a request of the execution contract (YAML or
-JSON) and prints an execution report, one line of canonical JSON.
+JSON) and prints an execution report, one line of canonical JSON. With --tools the
+command must be that of the adapter that the request names: the policy decides the
+tool too, and the adapter's limits hold as well.
 
 The command is decided first, as fiador run decides an intent of this one action:
 by the profile, --org-policy, and .fiador/policy beneath --tree. With REFUSE or
@@ -99,12 +102,14 @@ Exit codes:
   fiador exec --policy dev --write direct --timeout 5m -- cargo build
   fiador exec --work site -- node build.js
   fiador exec --request request.yaml
+  fiador exec --request request.yaml --tools ../tools
   fiador exec --print-intent -- npm publish | fiador explain --intent -`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runExec(a, cmd, f, args) },
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	f.GateFlags.Register(cmd)
+	f.ToolFlags.Register(cmd)
 	f.keptFlags.register(cmd, "execution")
 	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
@@ -154,6 +159,9 @@ func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 		return err
 	}
 	gate, err := opened()
+	if err == nil {
+		err = f.Use(a, gate)
+	}
 	if err != nil {
 		return err
 	}
@@ -298,6 +306,7 @@ func apartFromExec(a *cli.App, f execFlags, work string) error {
 		return err
 	}
 	var p cli.Places
+	f.ToolFlags.Places(&p)
 	ledgers.RecordPlaces(a, f.RecordFlags, &p)
 	p.Add(cli.Answers|cli.Fresh, "--receipt", "receipt", f.receipt)
 	p.Add(cli.Written|cli.Kept, "--evidence", "evidence", f.evidence)
@@ -327,6 +336,8 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usage("put the command after --, as in: fiador exec -- node build.js", "COMMAND is missing")
 	case f.request == "" && args[0] == "":
 		return cli.Usage("put the command after --", "the command is empty")
+	case f.request == "" && f.Tools != "":
+		return cli.Unfit("leave it out, or write the command as a request", "--tools belongs to --request")
 	case f.request == "":
 		return nil
 	case len(args) > 0:

@@ -149,10 +149,14 @@ func endsAt(e *pack.Evidence, call int) bool {
 func (s *strictLevel) checkProgress(e *pack.Evidence) {
 	runs, calls, done := e.Runs, e.Calls, 0
 	failed, stuck := false, false // an action failed; the failed one may be a write
+	refused := func(i int) bool { return slices.Contains(s.run.Decision.Reasons, reason.Refused(i).String()) }
 	for i := range s.plan.actions {
 		a := &s.plan.actions[i]
 		switch a.Kind {
 		case kernel.ActionRun:
+			if failed = s.run.PolicyProvenance.ToolsSHA256 != "" && refused(i); failed {
+				break
+			}
 			if len(runs) == 0 || runs[0].Action != i {
 				stuck = true
 				break
