@@ -17,7 +17,7 @@ import (
 // Sinks are the places that receive what a run leaves. A nil member takes nothing.
 type Sinks struct {
 	Receipt   func(ctx context.Context, r ledger.Receipt) error
-	Recording func(modelIO []byte) error // nil: no call was made
+	Recording func(modelIO, toolIO []byte) error // nil: no such call was made
 	Pack      *PackSink
 	Evidence  func(name string, text []byte) error // one file of the observed evidence
 	Keep      func(p *execute.Performed) error     // the written files, accepted or not
@@ -55,7 +55,7 @@ type Promotion struct {
 //  1. [Run] has recorded the decision in the ledger. A run that cannot be recorded ends in
 //     an error, and nothing is delivered.
 //  2. Receipt: the proof that the decision is recorded.
-//  3. Recording: the calls to models. The calls were made, so the recording is kept even if
+//  3. Recording: the calls to models and services. The calls were made, so the recording is kept even if
 //     the receipt was not.
 //  4. Pack, staged: its files are written beside its place. An execution that cannot be
 //     packed is not promoted.
@@ -106,9 +106,9 @@ func (d delivery) recording() error {
 	case d.to.Recording == nil:
 		return nil
 	case d.rep.Execution == nil:
-		return d.to.Recording(nil)
+		return d.to.Recording(nil, nil)
 	}
-	return d.to.Recording(d.rep.Execution.ModelIO)
+	return d.to.Recording(d.rep.Execution.ModelIO, d.rep.Execution.ToolIO)
 }
 
 // stage writes the pack beside its place. A pack that breaks a rule is never written.

@@ -62,7 +62,7 @@ func (w stationed) Commit() error {
 func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
 	return harness.Sinks{
 		Receipt:   func(context.Context, ledger.Receipt) error { return s.at("receipt") },
-		Recording: func([]byte) error { return s.at("recording") },
+		Recording: func(_, _ []byte) error { return s.at("recording") },
 		Pack: &harness.PackSink{
 			Folder: stationed{w, s},
 			Ledger: func(context.Context, map[string][]byte, string, int64) error { return s.at("ledger") },

@@ -221,10 +221,10 @@ func checkModes(p kernel.Profile, req Request) error {
 	return nil
 }
 
-// checkCaller refuses an execution in a model mode if there is no Caller.
+// checkCaller refuses an execution in a model mode if there is neither a Caller nor an Asker.
 func checkCaller(deps Deps, req Request) error {
-	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil {
-		return runerr.Mode("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording")
+	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil && deps.Asker == nil {
+		return runerr.Mode("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording or --tool-recording")
 	}
 	return nil
 }

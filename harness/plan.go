@@ -39,14 +39,14 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if deps.Runner == nil {
 		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
 	}
-	if err := executable(gate, req, intent); err != nil {
+	if err := executable(deps, gate, req, intent); err != nil {
 		return nil, nil, err
 	}
 	calls, err := execute.ModelCalls(deps.Caller, intent)
 	if err != nil {
 		return nil, nil, err
 	}
-	tools, err := gate.toolCalls(intent)
+	tools, err := gate.toolCalls(deps, intent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,12 +84,16 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 // executable refuses, before any effect, an intent that cannot be carried out here. The
 // policy has checked commands and variables before. IV-01 and IV-04 are checked again,
 // so that a wrong rule cannot start a command outside the profile.
-func executable(gate *Gate, req Request, intent kernel.Intent) error {
+func executable(deps Deps, gate *Gate, req Request, intent kernel.Intent) error {
 	for i, a := range intent.Actions {
 		at := "/actions/" + strconv.Itoa(i)
 		switch a.Kind {
 		case kernel.ActionCall:
-			if _, bound := intent.Calls()[i]; !bound && req.ModelMode == ModelNone {
+			switch _, bound := intent.Calls()[i]; {
+			case bound:
+			case req.ModelMode != ModelNone && deps.Caller == nil:
+				return runerr.New(result.CodeProfile, at+": a call of a model, and no recording of models", "name it with --model-recording", runerr.At(at))
+			case req.ModelMode == ModelNone:
 				return runerr.New(result.CodeSandbox, at+": a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only", runerr.At(at))
 			}
 		case kernel.ActionRun:

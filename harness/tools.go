@@ -144,7 +144,7 @@ func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
 }
 
 // toolCalls returns the bound calls of an intent as they are performed.
-func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
+func (g *Gate) toolCalls(deps Deps, in kernel.Intent) (map[int]execute.ToolCall, error) {
 	calls := map[int]execute.ToolCall{}
 	for i := range in.Calls() {
 		call, _, err := g.Tools.Bind(i, in.Actions[i])
@@ -157,7 +157,7 @@ func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
 			if in.Actions[i].Kind == kernel.ActionRun {
 				err = requestable(at, b)
 			} else {
-				err = g.startable(at, b)
+				err = g.startable(deps, at, b)
 			}
 			if err != nil {
 				return nil, err
@@ -169,7 +169,15 @@ func (g *Gate) toolCalls(in kernel.Intent) (map[int]execute.ToolCall, error) {
 
 // startable refuses, before any effect, an adapter that cannot be performed as its document
 // demands.
-func (g *Gate) startable(at string, b *adapter.Bound) error {
+func (g *Gate) startable(deps Deps, at string, b *adapter.Bound) error {
+	switch {
+	case b.IsProcess():
+	case deps.Asker != nil:
+		return nil
+	default:
+		return runerr.New(result.CodeProfile, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+" asks a service, and no recording answers for it",
+			"name the recording with --tool-recording; a run without one is recorded with --model-mode record", runerr.At(at))
+	}
 	why := ""
 	switch {
 	case b.Adapter.Type != adapter.CLI && !(b.Adapter.Type == adapter.MCP && b.IsProcess()):

@@ -76,6 +76,8 @@ func documents() map[Kind]string {
 		KindModelAdapters: `{"adapters":[{"id":"local/gpt","base_url":"http://127.0.0.1:8080/v1","model":"m","key_env":"MODEL_KEY"}]}`,
 		KindModelIO: `{"model_io_schema_version":"1.0.0","adapter_id":"a","model_id":"m","mode":"replay","interactions":[{"i":0,"prompt_hash":"` + hashText + `",
 			"response_hash":"` + hashText + `","response_content":"{}","tokens_input":1,"tokens_output":2,"latency_ms":3}]}`,
+		KindToolIO: `{"tool_io_schema_version":"1.0.0","mode":"record","interactions":[{"i":0,"action":1,"adapter_id":"A","adapter_sha256":"` + hashText + `","request_hash":"` + hashText + `",
+			"attempt":1,"code":503,"failure":"status_5xx","retry_after_ms":1000,"unsent":false,"response_hash":"` + hashText + `","response_content":"","latency_ms":3}]}`,
 		KindLedgerRecord: `{"accepted":false,"bundle_sha256":"` + hashText + `","canonical_sha256":"` + hashText + `","clock_behind_ms":3,
 			"decision_sha256":"` + hashText + `","evidence":{"sha256":"` + hashText + `","size":9},"execution_mode":"execute-sandbox","input_sha256":"` + hashText + `",
 			"intent_sha256":"` + hashText + `","kernel":{"version":"0.1.0"},"kind":"decision","mode":"none","policy":"default","policy_sha256":"` + hashText + `",

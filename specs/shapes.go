@@ -524,6 +524,26 @@ var (
 		}}}},
 	}}
 
+	toolIOShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"interactions", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"object"}, closed: true, members: []member{
+			{"action", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+			{"adapter_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 256}},
+			{"adapter_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"attempt", true, &shape{types: []string{"integer"}, low: 1, high: 10}},
+			{"code", true, &shape{types: []string{"integer"}, low: -9007199254740991, high: 9007199254740991}},
+			{"failure", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 64, enum: []any{"timeout", "unavailable", "status_4xx", "status_5xx", "tool_error", "invalid_output", "refused"}}},
+			{"i", true, &shape{types: []string{"integer"}, low: 0, high: 9999}},
+			{"latency_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"request_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"response_content", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 1000000}},
+			{"response_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"retry_after_ms", false, &shape{types: []string{"integer"}, low: 1, high: 9007199254740991}},
+			{"unsent", false, &shape{types: []string{"boolean"}}},
+		}}}},
+		{"mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"record", "replay"}}},
+		{"tool_io_schema_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 29, form: &form11}},
+	}}
+
 	form1  = form{pattern: "^bundle_[0-9a-f]{16}$"}
 	form2  = form{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"}
 	form3  = form{pattern: "^[0-9a-f]{64}$"}

@@ -73,6 +73,7 @@ const (
 	KindRunResult        Kind = "run-result"
 	KindServer           Kind = "server"
 	KindTool             Kind = "tool"
+	KindToolIO           Kind = "tool-io"
 	KindToolIndex        Kind = "tool-index"
 )
 
@@ -168,7 +169,7 @@ func Names() []string {
 		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
-		string(KindServer), string(KindToolIndex), string(KindTool),
+		string(KindServer), string(KindToolIndex), string(KindToolIO), string(KindTool),
 	}
 }
 

@@ -127,6 +127,7 @@ func TestValid(t *testing.T) {
 		{KindProfile, `{"name":"p","model_adapters":["a b","\u00e9"]}`},
 		{KindModelAdapters, `{"adapters":[{"id":"a","base_url":"https://localhost","model":"m"}]}`},
 		{KindModelIO, `{"model_io_schema_version":"1.0.0","adapter_id":"a","model_id":"m","mode":"record","interactions":[]}`},
+		{KindToolIO, `{"tool_io_schema_version":"1.0.0","mode":"replay","interactions":[]}`},
 		{KindProfile, `{"name":"p","allowed_write_roots":["a","a/b.c",".config","..a/...","a b"],"allowed_commands":["g++","[","node.exe","a-b_c","x@1"]}`},
 		{KindRunError, `{"code":"RUN_E001","message":"m"}`},
 		{KindEvidence, `{"schema_version":"1.0.0","kind":"decision","intent_base64":"e30=","input":"{}\n","decision":"{}\n","result":"{}\n","policy":{"sha256":"` + hashText + `","size":1}}`},
@@ -299,6 +300,10 @@ func TestInvalid(t *testing.T) {
 		{mi, "/interactions/0/prompt_hash", `"` + hexText + `"`, []string{"/interactions/0/prompt_hash minLength"}},
 		{mi, "/interactions/0/response_content", ``, []string{"/interactions/0 required"}},
 		{mi, "/interactions/0/latency_ms", `1.5`, []string{"/interactions/0/latency_ms type"}},
+		{KindToolIO, "/interactions/0/attempt", `0`, []string{"/interactions/0/attempt minimum"}},
+		{KindToolIO, "/interactions/0/failure", `"nonzero"`, []string{"/interactions/0/failure enum"}},
+		{KindToolIO, "/interactions/0/retry_after_ms", `0`, []string{"/interactions/0/retry_after_ms minimum"}},
+		{KindToolIO, "/interactions/0/adapter_sha256", ``, []string{"/interactions/0 required"}},
 
 		{pi, "/effects", ``, []string{" required"}},
 		{pi, "/intent/outputs", ``, []string{"/intent required"}},

@@ -21,7 +21,7 @@ type Fault struct {
 // first most faults, and counts the others. If most is 0, it stops at the first fault.
 //
 // The kinds are adapter, bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
-// pack-runner, profile, run-result, server, tool and tool-index. For any other kind every
+// pack-runner, profile, run-result, server, tool, tool-index and tool-io. For any other kind every
 // value is a fault.
 func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 	w := walk{most: most}
@@ -63,6 +63,8 @@ func walked(kind Kind) *shape {
 		return &toolShape
 	case KindToolIndex:
 		return &toolIndexShape
+	case KindToolIO:
+		return &toolIOShape
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ var levels = []string{
 	"policy evidence/transcript/transcripttest specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/resultfile evidence/testimony harness/sandbox/proxy cmd/safe-run policy/devel",
 	"harness/sandbox",
-	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
+	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr harness/toolio",
 	"evidence/pack/verify harness/document harness/patch harness/secret",
 	"harness/ask harness/dispatch harness/request",
 	"harness/execute harness/gitbranch harness/intake",

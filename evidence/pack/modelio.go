@@ -3,12 +3,9 @@ package pack
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -112,63 +109,44 @@ func (m ModelIO) Hash() (canon.ContentHash, error) {
 	return canon.Sum(b), nil
 }
 
-// ModelIOError says which rule a recording breaks.
-type ModelIOError struct {
-	Violation
-	More int // number of further violations
-}
-
-// Error returns the message.
-func (e *ModelIOError) Error() string {
-	msg := e.Rule + " " + e.Path + ": " + e.Message
-	if e.More > 0 {
-		msg += " (and " + strconv.Itoa(e.More) + " more)"
-	}
-	return msg
-}
-
 // ParseModelIO reads a recording strictly: canonical JSON and one LF, every rule from
 // MI1 to MI9 and MI11, version [ModelVersion], and ids that a pack can have (ST10). It
 // refuses other members, and a text that is written with other bytes (ST1). A text with
 // more values than a file of a pack can have is not examined. The error is a
-// *canon.Error, a *ModelIOError, or says what is wrong with the form.
-func ParseModelIO(b []byte) (ModelIO, error) {
-	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, MaxValues) {
-		return ModelIO{}, ErrCrowded
-	}
-	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))
-	if err != nil {
+// *canon.Error, a *RecordingError, or says what is wrong with the form.
+func ParseModelIO(b []byte) (m ModelIO, err error) {
+	if err := modelForm.read(b, &m, func() ([]byte, error) { return m.Bytes() }); err != nil {
 		return ModelIO{}, err
-	}
-	if list := SortViolations(ModelIOFaults(doc.Value())); len(list) > 0 {
-		return ModelIO{}, &ModelIOError{list[0], len(list) - 1}
-	}
-	if v := doc.Value().(map[string]any)["model_io_schema_version"]; v != any(ModelVersion) {
-		return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", At(ModelFile, "model_io_schema_version"), fmt.Sprintf("version %s is not read here, but %s", v, ModelVersion)}}
-	}
-	var m ModelIO
-	if err := json.Unmarshal(doc.Bytes(), &m); err != nil {
-		return ModelIO{}, errors.New("a member has a value that a recording does not have")
 	}
 	for _, id := range []struct{ member, text string }{{"adapter_id", m.AdapterID}, {"model_id", m.ModelID}} {
 		if utf8.RuneCountInString(id.text) > maxModelName {
-			return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", At(ModelFile, id.member), fmt.Sprintf("longer than %d characters", maxModelName)}}
+			return ModelIO{}, modelForm.fault(id.member, fmt.Sprintf("longer than %d characters", maxModelName))
 		}
-	}
-	again, err := m.Bytes()
-	if err != nil {
-		return ModelIO{}, err
-	}
-	if !bytes.Equal(again, b) {
-		return ModelIO{}, &ModelIOError{Violation: Violation{"ST1", ModelFile, "not what is written again: canonical JSON, one LF, and no other members"}}
 	}
 	return m, nil
 }
 
-// modelVersion is a semantic version without a suffix.
-var modelVersion = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
-})
+// modelForm is the form of model_io.json.
+var modelForm = recordingForm{
+	file: ModelFile, version: "model_io_schema_version", is: ModelVersion, family: "MI", shape: "ST10",
+	hashes: []string{"prompt_hash", "response_hash"}, counts: []string{"tokens_input", "tokens_output", "latency_ms"},
+	head: func(f *recordingFaults, m map[string]any) {
+		for _, name := range []string{"adapter_id", "model_id"} {
+			id, _ := m[name].(string)
+			f.must(id != "", "2", "/"+name, "missing or empty")
+		}
+	},
+	each: func(f *recordingFaults, at string, one map[string]any) {
+		n, _ := one["i"].(json.Number)
+		if _, err := strconv.ParseInt(n.String(), 10, 64); err != nil {
+			return
+		}
+		prompt, _ := one["prompt_hash"].(string)
+		key := n.String() + " " + prompt
+		f.must(f.seen[key] == 0, "8", at, "an earlier interaction has the same prompt_hash and i")
+		f.seen[key]++
+	},
+}
 
 // ModelIOFaults checks a decoded model_io.json by the rules that any reader of the
 // format can check. A member that is missing or has another type breaks the rule about
@@ -185,113 +163,4 @@ var modelVersion = sync.OnceValue(func() *regexp.Regexp {
 //	MI9   i ascends
 //	MI11  at most 1 000 000 bytes in a response, 100 000 000 together; token counts and
 //	      latency, where they are there, are whole numbers from 0 on
-func ModelIOFaults(doc any) []Violation {
-	f := &modelFaults{}
-	m, ok := doc.(map[string]any)
-	if !ok {
-		f.add("MI1", "", "not an object")
-		return f.list
-	}
-	version, _ := m["model_io_schema_version"].(string)
-	f.must(modelVersion().MatchString(version), "MI1", "/model_io_schema_version", "not a version such as "+ModelVersion)
-	for _, name := range []string{"adapter_id", "model_id"} {
-		id, _ := m[name].(string)
-		f.must(id != "", "MI2", "/"+name, "missing or empty")
-	}
-	f.must(m["mode"] == ModeRecord || m["mode"] == ModeReplay, "MI3", "/mode", "neither record nor replay")
-	list, ok := m["interactions"].([]any)
-	switch {
-	case !ok:
-		f.add("MI4", "/interactions", "missing or not a list")
-	case len(list) > MaxInteractions:
-		f.add("MI4", "/interactions", "more than "+strconv.Itoa(MaxInteractions)+" interactions")
-	default:
-		f.interactions(list)
-	}
-	return f.list
-}
-
-type modelFaults struct {
-	list  []Violation
-	total int
-	last  int64
-	seen  map[string]bool
-}
-
-func (f *modelFaults) add(rule, pointer, msg string) {
-	p := ModelFile
-	if pointer != "" {
-		p += "#" + pointer
-	}
-	f.list = append(f.list, Violation{rule, p, msg})
-}
-
-// must adds a violation unless a condition holds.
-func (f *modelFaults) must(holds bool, rule, pointer, msg string) {
-	if !holds {
-		f.add(rule, pointer, msg)
-	}
-}
-
-func (f *modelFaults) interactions(list []any) {
-	f.last, f.seen = -1, map[string]bool{}
-	for i, v := range list {
-		at := "/interactions/" + strconv.Itoa(i)
-		one, ok := v.(map[string]any)
-		if !ok {
-			f.add("MI4", at, "not an object")
-			continue
-		}
-		f.position(at, i, one)
-		f.response(at, one)
-		for _, name := range []string{"tokens_input", "tokens_output", "latency_ms"} {
-			n, there := one[name]
-			f.must(!there || isCount(n), "MI11", at+"/"+name, "not a number from 0 to 9007199254740991")
-		}
-	}
-	few := f.total <= MaxTotalResponseBytes
-	f.must(few, "MI11", "/interactions", "the responses have more than "+strconv.Itoa(MaxTotalResponseBytes)+" bytes together")
-}
-
-// position checks MI5, MI8 and MI9. A position that is no number breaks only MI5.
-func (f *modelFaults) position(at string, i int, one map[string]any) {
-	n, _ := one["i"].(json.Number)
-	given, err := strconv.ParseInt(n.String(), 10, 64)
-	if err != nil {
-		f.add("MI5", at+"/i", "missing or not a number")
-		return
-	}
-	if given != int64(i) {
-		f.add("MI5", at+"/i", fmt.Sprintf("%d is not the position %d", given, i))
-	}
-	prompt, _ := one["prompt_hash"].(string)
-	key := n.String() + " " + prompt
-	f.must(!f.seen[key], "MI8", at, "an earlier interaction has the same prompt_hash and i")
-	f.seen[key] = true
-	f.must(given >= f.last, "MI9", at+"/i", "less than that of an earlier interaction")
-	f.last = max(f.last, given)
-}
-
-// response checks MI6, MI7 and MI11.
-func (f *modelFaults) response(at string, one map[string]any) {
-	for _, name := range []string{"prompt_hash", "response_hash"} {
-		h, _ := one[name].(string)
-		f.must(canon.ContentHash(h).Valid(), "MI6", at+"/"+name, `missing, or not "sha256:" and 64 lower-case hexadecimal digits`)
-	}
-	content, ok := one["response_content"].(string)
-	if !ok {
-		f.add("MI7", at+"/response_content", "missing or not a text")
-		return
-	}
-	if h, _ := one["response_hash"].(string); canon.ContentHash(h).Valid() && canon.Sum([]byte(content)) != canon.ContentHash(h) {
-		f.add("MI7", at+"/response_hash", "not the SHA-256 of response_content")
-	}
-	f.total += len(content)
-	f.must(len(content) <= MaxResponseBytes, "MI11", at+"/response_content", "more than "+strconv.Itoa(MaxResponseBytes)+" bytes")
-}
-
-func isCount(v any) bool {
-	n, _ := v.(json.Number)
-	i, err := strconv.ParseInt(n.String(), 10, 64)
-	return err == nil && i >= 0 && i <= canon.MaxSafeInteger
-}
+func ModelIOFaults(doc any) []Violation { return modelForm.faults(doc) }

@@ -140,7 +140,7 @@ func TestModelIORules(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = ParseModelIO(b)
-			var e *ModelIOError
+			var e *RecordingError
 			switch {
 			case len(test.want) > 0 && !errors.As(err, &e):
 				t.Errorf("error %v", err)

@@ -31,13 +31,14 @@ const (
 	PatchFile    = "patch.json"    // the changes of an execution
 	RunnerFile   = "runner.json"   // the machine
 	ModelFile    = "model_io.json" // the prompts to a model and its answers
+	ToolFile     = "tool_io.json"  // the requests to services of tools and what they gave
 	LedgerFile   = "ledger.jsonl"  // the run's lines of the ledger
 	MetaFile     = "meta.json"     // signature, receipt, and free members
 )
 
 // Names returns the files that a pack can have, sorted.
 func Names() []string {
-	return []string{BundleFile, EvidenceFile, LedgerFile, MetaFile, ModelFile, PatchFile, PolicyFile, RunFile, RunnerFile}
+	return []string{BundleFile, EvidenceFile, LedgerFile, MetaFile, ModelFile, PatchFile, PolicyFile, RunFile, RunnerFile, ToolFile}
 }
 
 // MaxEntries is the maximum number of names of a folder or an archive that are read.
@@ -50,7 +51,7 @@ const MaxTotalBytes = 256 << 20
 // not read.
 func MaxBytes(name string) int64 {
 	switch name {
-	case PatchFile, ModelFile:
+	case PatchFile, ModelFile, ToolFile:
 		return 128 << 20
 	case RunFile, EvidenceFile:
 		return 64 << 20

@@ -50,6 +50,12 @@ type Asker interface {
 	Recording() ([]byte, error)
 }
 
+// replayer is an Asker that answers from a recording. Replays says whether the recording has
+// an attempt, which is then made without a wait.
+type replayer interface {
+	Replays(action, n int, b *adapter.Bound) bool
+}
+
 // ModelCall is a call action that is performed.
 type ModelCall struct {
 	AdapterID string
@@ -202,10 +208,16 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 	return nil
 }
 
-// recording stores the prompts and the responses.
+// recording stores what models and services were asked, and have answered.
 func (w *performance) recording() (err error) {
-	if w.p.ModelIO, err = w.task.Caller.Recording(); err != nil {
-		e := runerr.Evidence("what the model has answered could not be recorded", err)
+	if len(w.task.Calls) > 0 {
+		w.p.ModelIO, err = w.task.Caller.Recording()
+	}
+	if err == nil && w.task.Asker != nil && asks(w.task.Tools) {
+		w.p.ToolIO, err = w.task.Asker.Recording()
+	}
+	if err != nil {
+		e := runerr.Evidence("what was answered could not be recorded", err)
 		e.Hint = hintOf(err)
 		return e
 	}

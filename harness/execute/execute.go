@@ -163,7 +163,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if err == nil {
 		err = w.judge()
 	}
-	if err == nil && len(task.Calls) > 0 {
+	if err == nil {
 		err = w.recording()
 	}
 	if err != nil {

@@ -2,6 +2,8 @@ package execute
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -11,6 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/adapter/answer"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/kernel/result"
 )
 
 // ToolCall is a call of a tool: the bound adapters in the order in which they are tried.
@@ -26,6 +29,16 @@ func (c ToolCall) processes() (n int) {
 		}
 	}
 	return n
+}
+
+// asks says whether a call has an adapter that no process answers.
+func asks(calls map[int]ToolCall) bool {
+	for _, c := range calls {
+		if c.processes() < len(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // tool performs a call whose commands begin at action i of the sandbox. Attempts, waits and
@@ -123,6 +136,9 @@ func (w *performance) adapter(i int, bound *adapter.Bound, left *time.Duration) 
 		})
 		waitMS, again := bound.Next(n, a.Reply)
 		wait := time.Duration(waitMS) * time.Millisecond
+		if player, ok := w.task.Asker.(replayer); ok && !bound.IsProcess() {
+			wait, again = 0, again && player.Replays(w.task.intended(i), n+1, bound)
+		}
 		if again = again && (*left == 0 || took+wait < *left); !again {
 			if *left > 0 {
 				*left = max(*left-took, time.Millisecond)
@@ -211,8 +227,22 @@ func (w *performance) ask(i, n int, bound *adapter.Bound, limit time.Duration) (
 	begun := time.Now()
 	a.Reply, err = w.task.Asker.Ask(ctx, w.task.intended(i), n, bound)
 	w.spend(time.Since(begun))
-	if w.ctx.Err() != nil {
+	switch {
+	case w.ctx.Err() != nil:
 		return a, runerr.Stopped()
+	case err != nil:
+		return a, askError(w.task.intended(i), bound, err)
 	}
-	return a, err
+	return a, nil
+}
+
+// askError is the error for an attempt that the recording does not have, or cannot hold. An
+// error that is a *result.RunError stays as it is.
+func askError(at int, bound *adapter.Bound, err error) error {
+	if e, ok := errors.AsType[*result.RunError](err); ok {
+		return e
+	}
+	pointer, id := "/actions/"+strconv.Itoa(at), bound.Adapter.AdapterID
+	return runerr.New(result.CodeEvidence, pointer+": adapter "+strconv.Quote(id)+": "+err.Error(), hintOf(err),
+		runerr.At(pointer), runerr.With("adapter_id", id), runerr.With("request_hash", string(bound.RequestHash)), runerr.Because(err))
 }

@@ -52,8 +52,10 @@ func (r Run) Files(rand io.Reader) (map[string][]byte, error) {
 	if err != nil {
 		return nil, runerr.Of(err)
 	}
-	if r.Execution.ModelIO != nil {
-		files[pack.ModelFile] = r.Execution.ModelIO
+	for name, recording := range map[string][]byte{pack.ModelFile: r.Execution.ModelIO, pack.ToolFile: r.Execution.ToolIO} {
+		if recording != nil {
+			files[name] = recording
+		}
 	}
 	for name, doc := range docs {
 		text, _, err := canon.Artifact(doc)
@@ -295,7 +297,7 @@ func patchTooLarge() error {
 // fileTooLarge is the error for a file that readers refuse because of its size.
 func fileTooLarge(name, why string) error {
 	or := map[string]string{
-		pack.BundleFile: ", or let the policy ask less", pack.ModelFile: ", or split the intent",
+		pack.BundleFile: ", or let the policy ask less", pack.ModelFile: ", or split the intent", pack.ToolFile: ", or split the intent",
 		pack.RunFile: ", or let the execution change fewer files", pack.EvidenceFile: ", or let the execution change fewer files",
 	}
 	return runerr.New(result.CodeEvidence, "the pack cannot hold "+name+": "+why, "do without --pack"+or[name])

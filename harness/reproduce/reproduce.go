@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/toolio"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -191,7 +193,7 @@ type Again struct {
 // command. Nothing is recorded, and a model's answers come from the pack. The error,
 // always a *result.RunError, says that a run had no result; then nothing is known.
 func (o *Original) Reproduce(ctx context.Context, deps harness.Deps, gate *harness.Gate, again Again) (Result, error) {
-	deps.Recorder = nil
+	deps.Recorder, deps.Asker = nil, nil // in model mode none no service is asked: its answers would be others
 	got := Result{}
 	for i := range again.Runs {
 		if again.Begin != nil {
@@ -246,7 +248,11 @@ func (a Again) failed(i int, err error) *result.RunError {
 
 func (o *Original) once(ctx context.Context, deps harness.Deps, gate *harness.Gate, again Again) (d Divergence, differs bool, err error) {
 	if o.Result.ModelMode != harness.ModelNone {
-		if deps.Caller, err = modelPlayer(o.pack); err != nil {
+		deps.Caller, err = modelPlayer(o.pack)
+		if err == nil {
+			deps.Asker, err = toolPlayer(o.pack)
+		}
+		if err != nil {
 			return d, false, err
 		}
 	}
@@ -279,10 +285,28 @@ func modelPlayer(p *pack.Pack) (execute.Caller, error) {
 	return model.NewPlayer(recorded), nil
 }
 
+// toolPlayer answers the calls of tools that no process answers from the recording of the
+// pack, as modelPlayer does.
+func toolPlayer(p *pack.Pack) (execute.Asker, error) {
+	text := p.File(pack.ToolFile)
+	if text == nil {
+		return toolio.NewPlayer(pack.ToolIO{}), nil
+	}
+	recorded, err := pack.ParseToolIO(text)
+	if err != nil {
+		return nil, noOriginal(pack.ToolFile, err)
+	}
+	return toolio.NewPlayer(recorded), nil
+}
+
 // beyond is the divergence of a run that made a call without an answer in the pack: with
 // the same intent, this run continued after the point where the original ended.
 func beyond(err error) (Divergence, bool) {
 	re, failed := errors.AsType[*result.RunError](err)
+	_, service := errors.AsType[*toolio.Error](err)
+	if failed && service {
+		return Divergence{File: pack.ToolFile, Recorded: fmt.Sprint("no answer to request ", re.Details["request_hash"]), Now: "a call with it"}, true
+	}
 	if _, asked := errors.AsType[*model.Error](err); !failed || !asked {
 		return Divergence{}, false
 	}

@@ -32,7 +32,7 @@ type callFlags struct {
 
 // ToolCall returns the command that performs one call of a tool.
 func ToolCall(a *cli.App) *cobra.Command {
-	f := callFlags{runFlags: runFlags{mode: harness.ModeExecuteSandbox, modelMode: harness.ModelNone}}
+	f := callFlags{runFlags: runFlags{mode: harness.ModeExecuteSandbox}}
 	cmd := &cobra.Command{
 		Use:   "call TOOL",
 		Short: "perform one call of a tool, as an intent of this one action",
@@ -57,6 +57,8 @@ Exit codes:
 	f.ToolFlags.Register(cmd)
 	f.ReportFlags.Register(cmd)
 	f.executingFlags.register(cmd)
+	f.registerTools(cmd)
+	f.registerModelMode(cmd)
 	f.keptFlags.register(cmd, "run")
 	flags := cmd.Flags()
 	flags.StringVar(&f.adapter, "adapter", "", "adapter of the tool (default: its first one)")

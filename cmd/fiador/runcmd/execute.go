@@ -305,7 +305,9 @@ func (f keptFlags) sinks(a *cli.App, w *pack.Writer) harness.Sinks {
 // of --preserve-sandbox and the promotion. harness.Deliver puts them in order.
 func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *harness.Sinks) {
 	if f.modelMode == harness.ModelRecord {
-		to.Recording = func(modelIO []byte) error { return keepModel(a, f.recording, modelIO) }
+		to.Recording = func(modelIO, toolIO []byte) error {
+			return errors.Join(keepRecording(a, f.recording, modelIO), keepRecording(a, f.tools, toolIO))
+		}
 	}
 	if e.evidence != nil {
 		to.Evidence = e.keep

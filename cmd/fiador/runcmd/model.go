@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,16 @@ import (
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/toolio"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// modelFlags name the adapters and the recording that answer model calls.
+// modelFlags name the adapters, and the recordings of models and of services of tools.
 type modelFlags struct {
 	adapters  string
 	recording string
+	tools     string
 }
 
 // register adds the flags to a command. --model-recording is written with --model-mode
@@ -32,13 +35,19 @@ func (f *modelFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.adapters, "model-adapters", "", "file of the models that can be called, for --model-mode record")
 	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to; with --model-mode replay: recording that answers the calls")
+	f.registerTools(cmd)
+}
+
+// registerTools adds the flag that is for calls of tools.
+func (f *modelFlags) registerTools(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.tools, "tool-recording", "", "as --model-recording, for the calls of tools that ask services")
 }
 
 // check refuses flags without an effect, and model modes without their flags. A plan has
 // the same command line as an execution, but uses neither file.
 func (f modelFlags) check(mode, modelMode string) error {
 	if modelMode == harness.ModelNone {
-		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
+		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}, {"--tool-recording", f.tools}} {
 			if flag.value != "" {
 				return cli.Unfit("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
 			}
@@ -46,29 +55,27 @@ func (f modelFlags) check(mode, modelMode string) error {
 		return nil
 	}
 	switch {
-	case f.recording == "":
-		return cli.Unfit("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
+	case f.recording == "" && f.tools == "":
+		return cli.Unfit("name the file with --model-recording or --tool-recording", "--model-mode %s needs a recording", modelMode)
 	case modelMode == harness.ModelReplay && f.adapters != "":
 		return cli.Unfit("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
-	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
+	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.recording != "" && f.adapters == "":
 		return cli.Unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
 	}
-	if f.recording == "-" || f.adapters == "-" {
-		return cli.Unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
+	if f.recording == "-" || f.adapters == "-" || f.tools == "-" {
+		return cli.Unfit("name a file", "--model-recording, --tool-recording and --model-adapters are files, and not %q", "-")
 	}
 	return nil
 }
 
-// openModel returns the caller that answers the model calls of an execution, or nil in
-// model mode none. Before the execution it reads and checks a whole recording to replay,
-// or makes sure that a new recording can be written.
+// openModel returns the caller that answers the model calls of an execution. It is nil in
+// model mode none, and without --model-recording. Before the execution it reads and checks a
+// whole recording to replay, or makes sure that a new recording can be written.
 func openModel(ctx context.Context, a *cli.App, f runFlags) (execute.Caller, error) {
-	switch f.modelMode {
-	case harness.ModelRecord:
-		if err := vacant(f.recording, a.Guarded); err != nil {
-			return nil, err
-		}
-		if err := writable(f.receipt, a.Guarded); err != nil {
+	switch {
+	case f.recording == "":
+	case f.modelMode == harness.ModelRecord:
+		if err := fresh(a, f, f.recording); err != nil {
 			return nil, err
 		}
 		adapters, err := modelAdapters(ctx, a, f)
@@ -76,14 +83,42 @@ func openModel(ctx context.Context, a *cli.App, f runFlags) (execute.Caller, err
 			return nil, err
 		}
 		return model.NewRecorder(adapters, a.Env, a.Now), nil
-	case harness.ModelReplay:
-		recorded, err := modelRecording(ctx, a, f.recording)
+	default:
+		recorded, err := recordingOf(ctx, a, f.recording, pack.ModelFile, pack.ParseModelIO)
 		if err != nil {
 			return nil, err
 		}
 		return model.NewPlayer(recorded), nil
 	}
 	return nil, nil
+}
+
+// openTools is openModel for what answers the calls of tools that no process answers. In
+// model mode none that is the services.
+func openTools(ctx context.Context, a *cli.App, f runFlags) (execute.Asker, error) {
+	if f.Tools == "" || f.modelMode != harness.ModelNone && f.tools == "" {
+		return nil, nil
+	}
+	if f.modelMode == harness.ModelReplay {
+		recorded, err := recordingOf(ctx, a, f.tools, pack.ToolFile, pack.ParseToolIO)
+		if err != nil {
+			return nil, err
+		}
+		return toolio.NewPlayer(recorded), nil
+	}
+	live := liveAsker(a)
+	if f.modelMode == harness.ModelNone || live == nil {
+		return live, nil
+	}
+	return toolio.NewRecorder(live, a.Now), fresh(a, f, f.tools)
+}
+
+// liveAsker returns what asks the services of tools, or nil if nothing does.
+func liveAsker(*cli.App) execute.Asker { return nil }
+
+// fresh refuses a new recording that cannot be written, and then a receipt.
+func fresh(a *cli.App, f runFlags, name string) error {
+	return cmp.Or(vacant(name, a.Guarded), writable(f.receipt, a.Guarded))
 }
 
 // vacant refuses a file that exists, and a file that cannot be written.
@@ -139,20 +174,21 @@ func notJSON(path string, err error) error {
 	return e
 }
 
-// modelRecording reads a recording strictly (specs/execution.md, model_io.json). A
-// recording that breaks a rule is RUN_E006 with the id of the rule.
-func modelRecording(ctx context.Context, a *cli.App, name string) (pack.ModelIO, error) {
-	src, err := a.Read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
+// recordingOf reads a recording strictly (specs/execution.md, model_io.json and
+// tool_io.json). file is its name in a pack. A recording that breaks a rule is RUN_E006 with
+// the id of the rule.
+func recordingOf[T any](ctx context.Context, a *cli.App, name, file string, parse func([]byte) (T, error)) (recorded T, err error) {
+	src, err := a.Read(ctx, name, int(pack.MaxBytes(file)))
 	if err != nil {
-		return pack.ModelIO{}, err
+		return recorded, err
 	}
-	recorded, err := pack.ParseModelIO(src.Bytes)
+	recorded, err = parse(src.Bytes)
 	if err == nil || errors.As(err, new(*canon.Error)) {
 		return recorded, notJSON(src.Path, err)
 	}
 	e := runerr.New(result.CodeEvidence, src.Path+": not a recording: "+err.Error(),
 		"record the intent again with --model-mode record", runerr.File(src.Path), runerr.Because(err))
-	if fault, ok := errors.AsType[*pack.ModelIOError](err); ok {
+	if fault, ok := errors.AsType[*pack.RecordingError](err); ok {
 		e.RuleID = fault.Rule
 		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
 			e.Details["pointer"] = pointer
@@ -161,14 +197,14 @@ func modelRecording(ctx context.Context, a *cli.App, name string) (pack.ModelIO,
 	return recorded, e
 }
 
-// keepModel writes the recording, whatever the outcome of the execution is: the calls were
+// keepRecording writes a recording, whatever the outcome of the execution is: the calls were
 // made. An execution that ended in an error leaves no recording.
-func keepModel(a *cli.App, name string, modelIO []byte) error {
-	if modelIO == nil {
-		if a.TTY {
+func keepRecording(a *cli.App, name string, recording []byte) error {
+	if recording == nil || name == "" {
+		if a.TTY && name != "" {
 			a.Term.Hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))
 		}
 		return nil
 	}
-	return cli.WriteNew(name, modelIO, a.Guarded)
+	return cli.WriteNew(name, recording, a.Guarded)
 }

@@ -93,11 +93,16 @@ Exit codes:
 	f.keptFlags.register(cmd, "run")
 	flags := cmd.Flags()
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
-	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
+	f.registerModelMode(cmd)
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
 	cli.Complete(cmd, "mode", modes...)
-	cli.Complete(cmd, "model-mode", modelModes...)
 	return cmd
+}
+
+// registerModelMode adds the flag of the model mode.
+func (f *runFlags) registerModelMode(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.modelMode, "model-mode", harness.ModelNone, "calls of models and services: none, record or replay")
+	cli.Complete(cmd, "model-mode", modelModes...)
 }
 
 // checkRun refuses contradictory flags before anything is read, and then places that
@@ -138,6 +143,7 @@ func runPlaces(a *cli.App, intent string, f runFlags) cli.Places {
 		recording |= cli.Recorded | cli.Written
 	}
 	p.Add(recording, "--model-recording", "recording", f.recording)
+	p.Add(recording|cli.Asked, "--tool-recording", "recording of tools", f.tools)
 	tree := cli.Guarded
 	if f.mode == harness.ModeExecuteSandbox {
 		tree |= cli.Exposed
@@ -252,6 +258,9 @@ func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log
 	// A recording can be large, so it is read before a Ctrl-C has to wait for anything.
 	var err error
 	if deps.Caller, err = openModel(ctx, a, f); err != nil {
+		return err
+	}
+	if deps.Asker, err = openTools(ctx, a, f); err != nil {
 		return err
 	}
 	e := execution(a)

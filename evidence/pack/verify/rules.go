@@ -63,6 +63,17 @@ func structuralRules() []pack.Rule {
 		{"RN10", "the end is an exit code, a signal, and two facts", "What ended a command has to be told apart"},
 		{"RN11", "runner_hash is the hash of what another run does not change", "Two runs on one machine can be told by one value, if it is true"},
 		{"RN12", "runner.json can be written again without loss", "A number that no double holds, or text that JSON for interchange does not, is something else to each reader"},
+		{"TI1", "the recording of services has a version of three numbers", "A reader has to know by which version a recording is to be read"},
+		{"TI2", "each attempt names its action and its adapter", "An answer without who asked for it proves nothing"},
+		{"TI3", "the mode is record or replay", "Whether a service answered or a recording did has to be said"},
+		{"TI4", "there are at most 10 000 attempts", "What is read is bounded"},
+		{"TI5", "i is the position of an attempt", "A gap or a second one of a number is an attempt that was taken away or put in"},
+		{"TI6", "hashes are \"sha256:\" and 64 lower-case hexadecimal digits", "A hash of another form is found by nothing"},
+		{"TI7", "the response hash is that of the response", "A response that was changed is no longer what the service said"},
+		{"TI8", "attempts of an adapter for an action are counted from 1", "A replay has one answer for each attempt"},
+		{"TI9", "attempts ascend", "They stand in the order in which they were made"},
+		{"TI10", "a failed attempt has no response, and an answered one no trait of a failure", "What failed and was answered at once would be read in two ways"},
+		{"TI11", "no response has more than 1 000 000 bytes, and all together 100 000 000", "What is read is bounded"},
 	} {
 		list = append(list, pack.Rule{ID: r[0], Level: pack.Structural, Title: r[1], Description: r[2]})
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -42,6 +43,7 @@ func (v *verifier) strict() {
 	s.checkPatch()
 	s.checkRunner()
 	s.checkModelIO()
+	s.checkToolIO()
 	s.checkLedger()
 	s.checkMeta()
 }
@@ -57,6 +59,7 @@ type strictLevel struct {
 	patch    *pack.Patch
 	runner   *pack.Runner
 	model    *pack.ModelIO
+	tool     *pack.ToolIO
 
 	plan plan // of the bundle, if there is one
 
@@ -157,7 +160,7 @@ func (s *strictLevel) presence() {
 		s.without(pack.BundleFile, "a REFUSE")
 	}
 	if _, executed := run["execution"].(map[string]any); !executed {
-		for _, name := range []string{pack.EvidenceFile, pack.PatchFile, pack.RunnerFile, pack.ModelFile} {
+		for _, name := range []string{pack.EvidenceFile, pack.PatchFile, pack.RunnerFile, pack.ModelFile, pack.ToolFile} {
 			s.without(name, "a run that executed nothing")
 		}
 		return
@@ -175,8 +178,10 @@ func (s *strictLevel) presence() {
 	}
 }
 
-// recorded checks ST3 for model_io.json: the file exists if the plan has a call, even if
-// the execution ended before it.
+// recorded checks ST3 for the recordings. model_io.json exists if the plan has a call of a
+// model, even if the execution ended before it. tool_io.json exists if a call of a tool was
+// answered by no command. The plan does not have the type of an adapter, so whether a call
+// that nobody has answered would have asked a service cannot be proved.
 func (s *strictLevel) recorded() {
 	if s.run == nil || s.run.Execution == nil {
 		return
@@ -184,10 +189,18 @@ func (s *strictLevel) recorded() {
 	switch {
 	case s.run.ModelMode == "none":
 		s.without(pack.ModelFile, "an execution without a model")
-	case len(s.plan.calls()) > 0 || s.evidence != nil && len(s.evidence.Calls) > 0:
+		s.without(pack.ToolFile, "an execution that records nothing")
+		return
+	case len(s.plan.modelCalls()) > 0 || s.evidence != nil && slices.ContainsFunc(s.evidence.Calls, func(c pack.CallEvidence) bool { return !s.plan.isBound(c.Action) }):
 		s.with(pack.ModelFile, "an execution whose plan has a call")
 	case s.plan.whole:
 		s.without(pack.ModelFile, "an execution whose plan has no call")
+	}
+	switch {
+	case s.served():
+		s.with(pack.ToolFile, "an execution with a call that a service has answered")
+	case s.plan.whole && len(s.plan.calls()) == len(s.plan.modelCalls()):
+		s.without(pack.ToolFile, "an execution whose plan has no call of a tool")
 	}
 }
 

@@ -20,8 +20,9 @@ type plan struct {
 type planned struct {
 	kernel.Action
 	output kernel.Output
-	at     int  // position of the output
-	bound  bool // a call that a tool performs
+	at     int         // position of the output
+	bound  bool        // a call that a tool performs
+	tool   kernel.Tool // the digests of such a call
 }
 
 // calls returns the positions of the calls of a whole plan.
@@ -47,7 +48,7 @@ func (p plan) isBound(i int) bool { return i < len(p.actions) && p.actions[i].bo
 func (s *strictLevel) readPlan(b *kernel.Bundle, again kernel.Rebuilt) {
 	p := plan{actions: make([]planned, len(again.Actions)), last: map[string]*planned{}}
 	for i, a := range again.Actions {
-		p.actions[i] = planned{a, b.Outputs[again.At[i]], again.At[i], again.Tools[i].ToolSHA256 != ""}
+		p.actions[i] = planned{a, b.Outputs[again.At[i]], again.At[i], again.Tools[i].ToolSHA256 != "", again.Tools[i]}
 		if a.Kind == kernel.ActionWrite {
 			p.files++
 			p.last[a.Path] = &p.actions[i]

@@ -24,6 +24,7 @@ var (
 	patchDecoder    canon.Decoder[pack.Patch]
 	runnerDecoder   canon.Decoder[pack.Runner]
 	modelDecoder    canon.Decoder[pack.ModelIO]
+	toolDecoder     canon.Decoder[pack.ToolIO]
 )
 
 // readFiles reads every file that has its shape.
@@ -35,6 +36,9 @@ func (s *strictLevel) readFiles() {
 	s.runner = shaped(s, "ST9", pack.RunnerFile, specs.KindPackRunner, &runnerDecoder, s.ownRunner)
 	s.model = shaped(s, "ST10", pack.ModelFile, specs.KindModelIO, &modelDecoder, func(m *pack.ModelIO) {
 		s.ownText("ST10", pack.ModelFile+"#/model_io_schema_version", m.Version, pack.ModelVersion)
+	})
+	s.tool = shaped(s, "ST13", pack.ToolFile, specs.KindToolIO, &toolDecoder, func(t *pack.ToolIO) {
+		s.ownText("ST13", pack.ToolFile+"#/tool_io_schema_version", t.Version, pack.ToolVersion)
 	})
 	if s.run != nil && s.run.Execution != nil {
 		s.outputs = make(map[string]*kernel.FileRef, len(s.run.Execution.Outputs))

@@ -40,9 +40,9 @@ import (
 //	PK5   where run.json#/bundle is an object and bundle.json is there, sha256 of it is
 //	      "sha256:" and the SHA-256 of bundle.json in lower-case hex: of its canonical form
 //	      and one LF, whatever its layout; of its bytes where it has no canonical form
-//	PK8   patch.json, runner.json, model_io.json and evidence.json are objects where they
-//	      are there; the rules for what is in them are PS1 to PS9, RN1 to RN12, and MI1
-//	      to MI11. policy.json is JSON and, where run.json has a policy, of the same
+//	PK8   patch.json, runner.json, model_io.json, tool_io.json and evidence.json are objects
+//	      where they are there; the rules for what is in them are PS1 to PS9, RN1 to RN12,
+//	      MI1 to MI11, and TI1 to TI11. policy.json is JSON and, where run.json has a policy, of the same
 //	      canonical form
 //	PK9   see ledgerRules
 //	PK11  meta.json is JSON
@@ -57,7 +57,7 @@ func (v *verifier) structural() {
 	v.required()
 	v.run()
 	v.policyFile()
-	for _, name := range []string{pack.EvidenceFile, pack.PatchFile, pack.RunnerFile, pack.ModelFile} {
+	for _, name := range []string{pack.EvidenceFile, pack.PatchFile, pack.RunnerFile, pack.ModelFile, pack.ToolFile} {
 		if d := v.doc(name); d != nil && v.object(name) == nil {
 			v.add("PK8", name, "%s", d.noObject())
 		}
@@ -71,9 +71,11 @@ func (v *verifier) structural() {
 	v.bundleRules()
 	v.patchRules()
 	v.runnerRules()
-	if obj := v.object(pack.ModelFile); obj != nil {
-		for _, f := range pack.ModelIOFaults(obj) {
-			v.add(f.Rule, f.Path, "%s", f.Message)
+	for name, faults := range map[string]func(any) []pack.Violation{pack.ModelFile: pack.ModelIOFaults, pack.ToolFile: pack.ToolIOFaults} {
+		if obj := v.object(name); obj != nil {
+			for _, f := range faults(obj) {
+				v.add(f.Rule, f.Path, "%s", f.Message)
+			}
 		}
 	}
 	v.ledgerRules()
