@@ -26,6 +26,7 @@ import (
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/packing"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -76,6 +77,10 @@ type Deps struct {
 	// Asker makes the calls of tools that no process answers, or answers them from a
 	// recording; nil: no intent with such a call is executed. An Asker serves one run.
 	Asker execute.Asker
+
+	// Secrets reads the secrets of tools; nil: no call that needs one is performed. A vault
+	// serves one run.
+	Secrets *secret.Vault
 
 	// Recorder records every run of an intent that was read; nil: no run is recorded.
 	Recorder Recorder

@@ -19,7 +19,9 @@ import (
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/sandbox/shim"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/pathname"
@@ -46,7 +48,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, err
 	}
-	tools, err := gate.toolCalls(deps, intent)
+	tools, err := gate.toolCalls(deps, req.ModelMode, intent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +71,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	task.RunID = req.RunID
-	task.Caller, task.Calls, task.Asker, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.ToolCache, deps.Now
+	task.Caller, task.Calls, task.Asker, task.Secrets, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.Secrets, deps.ToolCache, deps.Now
 	p, err := execute.Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
@@ -191,6 +193,7 @@ func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 		for _, b := range t.Tools[i] {
 			if b.IsProcess() {
 				own, _, _ := contract.ParseHosts(b.Hosts) // the adapter was checked
+				t.Sandbox.Files = withShim(t.Sandbox.Files, b)
 				add(b.Stdin, 0, sandbox.Action{Argv: b.Argv, Env: variables(b.Env), Hosts: contract.Hosts{Allow: own}})
 			}
 			if most := b.Adapter.Override.MemoryMB; most > 0 {
@@ -203,6 +206,18 @@ func addAction(t *execute.Task, i int, a kernel.Action, hosts contract.Hosts) {
 	default:
 		add(a.Stdin, a.TimeoutMS, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd), Hosts: hosts})
 	}
+}
+
+// withShim returns files with the shim that the command of a library's function starts, once.
+func withShim(files []sandbox.File, b *adapter.Bound) []sandbox.File {
+	if b.Adapter.Type != adapter.SDK || len(b.Argv) < 2 {
+		return files
+	}
+	f := sandbox.File{Path: b.Argv[1], Text: shim.At(b.Argv[1])}
+	if slices.Contains(files, f) {
+		return files
+	}
+	return append(files, f)
 }
 
 // textReader reads a text. It returns nil if there is no text.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/fiador/fiador/harness/dispatch"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
@@ -78,7 +80,7 @@ func (r *registry) Bind(position int, a kernel.Action) (bound BoundCall, known b
 		if b.Adapter.Server != nil {
 			tool.ServerSHA256 = b.Adapter.Server.SHA256
 		}
-		c := kernel.Candidate{AdapterID: b.Adapter.AdapterID, Tool: tool, Env: b.Env, Stdin: b.Stdin}
+		c := kernel.Candidate{AdapterID: b.Adapter.AdapterID, Tool: tool, Env: variablesOf(b), Stdin: b.Stdin}
 		if b.IsProcess() && a.Kind == kernel.ActionCall {
 			c.Argv = b.Argv
 		}
@@ -144,7 +146,7 @@ func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
 }
 
 // toolCalls returns the bound calls of an intent as they are performed.
-func (g *Gate) toolCalls(deps Deps, in kernel.Intent) (map[int]execute.ToolCall, error) {
+func (g *Gate) toolCalls(deps Deps, mode string, in kernel.Intent) (map[int]execute.ToolCall, error) {
 	calls := map[int]execute.ToolCall{}
 	for i := range in.Calls() {
 		call, _, err := g.Tools.Bind(i, in.Actions[i])
@@ -157,7 +159,7 @@ func (g *Gate) toolCalls(deps Deps, in kernel.Intent) (map[int]execute.ToolCall,
 			if in.Actions[i].Kind == kernel.ActionRun {
 				err = requestable(at, b)
 			} else {
-				err = g.startable(deps, at, b)
+				err = g.startable(deps, mode, at, b)
 			}
 			if err != nil {
 				return nil, err
@@ -168,30 +170,41 @@ func (g *Gate) toolCalls(deps Deps, in kernel.Intent) (map[int]execute.ToolCall,
 }
 
 // startable refuses, before any effect, an adapter that cannot be performed as its document
-// demands.
-func (g *Gate) startable(deps Deps, at string, b *adapter.Bound) error {
-	switch {
-	case b.IsProcess():
-	case deps.Asker != nil:
-		return nil
-	default:
+// demands, and reads its secrets. The name of a secret is checked as that of a variable.
+func (g *Gate) startable(deps Deps, mode, at string, b *adapter.Bound) error {
+	if !b.IsProcess() && deps.Asker == nil {
 		return runerr.New(result.CodeProfile, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+" asks a service, and no recording answers for it",
 			"name the recording with --tool-recording; a run without one is recorded with --model-mode record", runerr.At(at))
 	}
-	why := ""
-	switch {
-	case b.Adapter.Type != adapter.CLI && !(b.Adapter.Type == adapter.MCP && b.IsProcess()):
-		why = "only the commands of type cli are performed, and it is of type " + string(b.Adapter.Type)
-	case len(b.Secrets) > 0:
-		why = "no secret is given to a command"
-	case g.Profile.NetLevel() == contract.Open:
-		why = "a profile with every host cannot keep a tool to the hosts of its adapter"
+	if b.IsProcess() && g.Profile.NetLevel() == contract.Open {
+		return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+": a profile with every host cannot keep a tool to the hosts of its adapter",
+			"use a profile with a list of hosts, or --mode plan-only for the decision and the bundle", runerr.At(at))
 	}
-	if why != "" {
-		return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+": "+why,
-			"use another adapter, or --mode plan-only for the decision and the bundle", runerr.At(at))
+	if secret.Needed(b) && (b.IsProcess() || mode != ModelReplay) {
+		if deps.Secrets == nil {
+			return runerr.New(result.CodeSandbox, at+": adapter "+strconv.Quote(b.Adapter.AdapterID)+" needs a secret, and none can be had here", "", runerr.At(at))
+		}
+		if err := deps.Secrets.Read(at, b); err != nil {
+			return err
+		}
 	}
-	return g.allows(at, b.Argv, b.Env)
+	if !b.IsProcess() {
+		return nil
+	}
+	return g.allows(at, b.Argv, variablesOf(b))
+}
+
+// variablesOf returns the environment of a process, with the names of its secrets.
+func variablesOf(b *adapter.Bound) map[string]string {
+	if len(b.Secrets) == 0 {
+		return b.Env
+	}
+	env := map[string]string{}
+	maps.Copy(env, b.Env)
+	for name := range b.Secrets {
+		env[name] = ""
+	}
+	return env
 }
 
 // requestable refuses, before any effect, an adapter that makes more of a call than a command

@@ -7,6 +7,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // Call is what a registry of tools makes of a call action. Without a registry an intent
@@ -115,6 +116,9 @@ func (c Call) findings(i int, find func(Action) []Finding) []Finding {
 			continue
 		}
 		for _, f := range find(to.action()) {
+			if f.Code == finding.PathAbsolute && to.Tool.Type == "sdk" && len(to.Argv) == 2 && (to.Argv[1] == pathname.ShimPython || to.Argv[1] == pathname.ShimNode) {
+				continue // a binding names a shim with an input of its own; a run action could give it any
+			}
 			f.Path, f.Effect = at.pointer(), at.effect(EffectRun)+c.suffix(n)
 			list = append(list, f)
 		}

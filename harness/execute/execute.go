@@ -24,6 +24,7 @@ import (
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
@@ -55,8 +56,10 @@ type Task struct {
 	RunID   string            // of the run, as the cache names it
 	Program canon.ContentHash // of the file that every command of a run action has to be; empty: any
 	Asker   Asker             // makes the calls of Tools without a process; nil if there are none
-	At      []int             // for each action of the sandbox, the action of the intent; nil: the same
-	Now     func() time.Time  // the clock of the run; its times never go back
+	// Secrets has the secrets of Tools, read; nil: none of them has one.
+	Secrets *secret.Vault
+	At      []int            // for each action of the sandbox, the action of the intent; nil: the same
+	Now     func() time.Time // the clock of the run; its times never go back
 	// Progress is called before each action, from 0 on; it may be nil.
 	Progress func(action, of int)
 }
@@ -184,6 +187,7 @@ type performance struct {
 
 	written []string // files that actions wrote
 
+	leaked  bool // a stream of the last command repeated a secret, and was thrown away
 	scratch bool // a folder for temporary files has an entry
 
 	responses []response
@@ -275,6 +279,10 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	}
 	w.end(w.task.intended(i), end)
 	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
+	if w.leaked {
+		w.failed = true
+		w.p.Observed.Reject(reason.Answer(w.task.intended(i)))
+	}
 	if cut && !w.task.Cut {
 		w.failed = true
 		w.p.Observed.Reject(reason.StreamCut(w.task.intended(i)))
@@ -288,17 +296,17 @@ func (w *performance) end(at int, end evidence.End) {
 	w.p.Runs = append(w.p.Runs, Ran{at, end})
 }
 
-// start runs the command of an action of the sandbox to its end. cut says whether a stream
-// was truncated.
-func (w *performance) start(i int, limit time.Duration) (end evidence.End, cut bool, err error) {
+// start runs the command of an action of the sandbox to its end, with secret variables. cut
+// says whether a stream was truncated.
+func (w *performance) start(i int, limit time.Duration, secrets ...string) (end evidence.End, cut bool, err error) {
 	spec := command.Spec{Stdout: w.task.Stdout, Stderr: w.task.Stderr}
 	if i < len(w.task.Stdin) {
 		spec.Stdin = w.task.Stdin[i]
 	}
-	return w.startWith(i, limit, spec)
+	return w.startWith(i, limit, spec, secrets...)
 }
 
-func (w *performance) startWith(i int, limit time.Duration, spec command.Spec) (end evidence.End, cut bool, err error) {
+func (w *performance) startWith(i int, limit time.Duration, spec command.Spec, secrets ...string) (end evidence.End, cut bool, err error) {
 	var known sandbox.End
 	ctx, unread := context.WithCancel(w.ctx)
 	defer unread()
@@ -307,7 +315,7 @@ func (w *performance) startWith(i int, limit time.Duration, spec command.Spec) (
 			s.Tee = &pipe{s.Tee, unread}
 		}
 	}
-	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known), spec)
+	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known, secrets...), spec)
 	if w.ctx.Err() != nil {
 		return end, false, runerr.Stopped()
 	}
@@ -319,7 +327,7 @@ func (w *performance) startWith(i int, limit time.Duration, spec command.Spec) (
 	}
 	w.spend(res.Ended.Sub(res.Started))
 	w.peak, w.p.resident = max(w.peak, known.MaxRSS), known.MaxRSS
-	w.scratch = known.Scratch
+	w.scratch, w.leaked = known.Scratch, w.withhold(&res.Stdout, &res.Stderr)
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
 	end = evidence.End{
 		Argv: w.task.Sandbox.Actions[i].Argv, Code: res.Code, Signal: int(res.Signal),
@@ -358,6 +366,9 @@ func (w *performance) judge() error {
 		return runerr.Evidence("what the commands wrote could not be read", err)
 	}
 	changes = w.settle(changes)
+	if changes, err = w.withheld(changes); err != nil {
+		return err
+	}
 	rules := w.task.Rules
 	// An unchanged response is an output by itself, declared or not.
 	declared := slices.DeleteFunc(slices.Clone(rules.Declared), func(p string) bool {

@@ -43,7 +43,7 @@ func (w *performance) converse(i int, bound *adapter.Bound, limit time.Duration)
 	default:
 		end.Code, end.Signal, end.OutOfMemory = 0, 0, false
 	}
-	if a.end, a.cut = &end, cut; cut && a.Failure == "" {
+	if a.end, a.cut = &end, cut; w.leaked || cut && a.Failure == "" {
 		a.Failure = adapter.FailOutput
 	}
 	if a.Failure != "" {

@@ -175,7 +175,7 @@ func (w *performance) attempt(i, n int, bound *adapter.Bound, limit time.Duratio
 	case bound.IsProcess() && bound.Adapter.Type == adapter.MCP:
 		a, err = w.converse(i, bound, limit)
 	case bound.IsProcess():
-		a, err = w.process(i, limit)
+		a, err = w.process(i, bound, limit)
 	default:
 		a, err = w.ask(i, n, bound, limit)
 	}
@@ -196,13 +196,19 @@ func (w *performance) pinned(bound *adapter.Bound) bool {
 }
 
 // process runs the command of an adapter once.
-func (w *performance) process(i int, limit time.Duration) (a attempt, err error) {
-	end, cut, err := w.start(i, limit)
+func (w *performance) process(i int, bound *adapter.Bound, limit time.Duration) (a attempt, err error) {
+	var secrets []string
+	if len(bound.Secrets) > 0 {
+		secrets = w.task.Secrets.Variables(bound)
+	}
+	end, cut, err := w.start(i, limit, secrets...)
 	if err != nil {
 		return a, err
 	}
 	a.end, a.cut, a.Code = &end, cut, end.Code
 	switch {
+	case w.leaked:
+		a.Failure = adapter.FailOutput
 	case end.TimedOut:
 		a.Failure = adapter.FailTimeout
 	case end.NotFound, end.NotExecutable:
@@ -211,6 +217,8 @@ func (w *performance) process(i int, limit time.Duration) (a attempt, err error)
 		a.Failure = adapter.FailExit
 	case cut:
 		a.Failure = adapter.FailOutput
+	case bound.Adapter.Type == adapter.SDK:
+		a.Reply = bound.Answered(w.p.Stdout.Bytes)
 	default:
 		a.Answer = w.p.Stdout.Bytes
 	}

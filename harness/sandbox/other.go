@@ -52,7 +52,7 @@ type Sandbox struct {
 }
 
 // Command returns nil.
-func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
+func (*Sandbox) Command(int, time.Duration, *End, ...string) command.Start { return nil }
 
 // End returns an error.
 func (*Sandbox) End(bool) error { return unsupported() }

@@ -19,8 +19,10 @@ import (
 
 // Command returns the function with which package command starts action i. A timeout of 0
 // means no limit. When Wait of the process returns, the action is over and every process
-// that it started is dead. Wait also fills in end unless end is nil.
-func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start {
+// that it started is dead. Wait also fills in end unless end is nil. Secrets are variables,
+// "NAME=value", for this command alone: they stand in no plan, and the init does not read
+// them.
+func (s *Sandbox) Command(i int, timeout time.Duration, end *End, secrets ...string) command.Start {
 	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
 		p := &performed{s: s, at: i, end: end}
 		if s.group != nil {
@@ -33,7 +35,17 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 		if p.unserve, err = s.serve(i); err != nil {
 			return nil, s.fail(StepProxy, err)
 		}
-		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
+		files := []*os.File{stdin, stdout, stderr}
+		if len(secrets) > 0 {
+			f, err := inMemory("secrets", initproc.EncodeSecrets(secrets))
+			if err != nil {
+				p.unserve()
+				return nil, s.fail(StepFiles, err)
+			}
+			defer f.Close()
+			files = append(files, f)
+		}
+		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), files); err != nil {
 			p.unserve()
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
 		}
@@ -214,19 +226,27 @@ func (s *Sandbox) WriteGiven(i int, content []byte) (syscall.Errno, error) {
 // refused, it is in the folder for temporary files. A sandbox whose memory no cgroup counts
 // refuses memfd.
 func unnamed(purpose string, b []byte) (*os.File, error) {
-	var f *os.File
-	fd, err := unix.MemfdCreate(purpose, unix.MFD_CLOEXEC)
-	switch {
-	case err == nil:
-		f = os.NewFile(uintptr(fd), purpose)
-	case errors.Is(err, unix.ENOSYS):
-		if f, err = os.CreateTemp("", "fiador-"+purpose+"-"); err != nil {
-			return nil, err
-		}
-		err = os.Remove(f.Name())
-	default:
+	f, err := inMemory(purpose, b)
+	if !errors.Is(err, unix.ENOSYS) {
+		return f, err
+	}
+	if f, err = os.CreateTemp("", "fiador-"+purpose+"-"); err != nil {
 		return nil, err
 	}
+	return filled(f, b, os.Remove(f.Name()))
+}
+
+// inMemory returns a file without a name, in memory, that holds b.
+func inMemory(purpose string, b []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(purpose, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	return filled(os.NewFile(uintptr(fd), purpose), b, nil)
+}
+
+// filled writes b into a new file, unless there was an error before.
+func filled(f *os.File, b []byte, err error) (*os.File, error) {
 	if err == nil {
 		_, err = f.Write(b)
 	}

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path"
@@ -162,6 +163,9 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	for _, p := range r.Read {
 		b.placeAt(p, src[p].file)
 	}
+	for _, f := range r.Files {
+		b.file(strings.TrimPrefix(f.Path, "/"), f.Text)
+	}
 	if r.Tree != "" {
 		b.dir("tree")
 		b.add(initproc.Step{Op: initproc.OpPlace, Name: TreeDir, To: "tree"})
@@ -186,7 +190,7 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	return initproc.Plan{
 		Steps: b.steps, PIDs: true, GraceMS: int(r.grace().Milliseconds()),
 		Confine: fullConfine(h, r, staged),
-		Actions: actions(r, WorkDir, "/tmp"),
+		Actions: actions(r, WorkDir, "/tmp", nil),
 	}
 }
 
@@ -291,7 +295,9 @@ func (r Request) grace() time.Duration {
 	return 2 * time.Second
 }
 
-func actions(r Request, work, home string) []initproc.Action {
+// actions returns the actions as the init performs them. own has the places of r.Files, if
+// these are not their paths.
+func actions(r Request, work, home string, own map[string]string) []initproc.Action {
 	list := make([]initproc.Action, len(r.Actions))
 	for i, a := range r.Actions {
 		if len(a.Argv) == 0 {
@@ -305,8 +311,12 @@ func actions(r Request, work, home string) []initproc.Action {
 			list[i] = initproc.Action{Root: work, Path: a.Path, Content: a.Content, Given: a.Given, Mode: mode}
 			continue
 		}
+		argv := slices.Clone(a.Argv)
+		for n, arg := range argv {
+			argv[n] = cmp.Or(own[arg], arg)
+		}
 		list[i] = initproc.Action{
-			Argv: a.Argv, Env: mergeEnv(r.environment(home), a.Env),
+			Argv: argv, Env: mergeEnv(r.environment(home), a.Env),
 			Dir: path.Join(work, filepath.ToSlash(a.Dir)),
 		}
 	}
@@ -456,7 +466,7 @@ const initThreads = 24
 // folders of the host; at.work is a copy or the work folder itself.
 func confinedPlan(h host, r Request, at places) initproc.Plan {
 	steps := []initproc.Step{{Op: initproc.OpGuard}, {Op: initproc.OpReaper}, {Op: initproc.OpEnter, To: at.work}, {Op: initproc.OpRehearse}}
-	p := initproc.Plan{Steps: steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp)}
+	p := initproc.Plan{Steps: steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp, at.own)}
 	p.Confine = initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), UID: at.id, Rlimits: rlimits(r, true, at.others)}
 	if at.isolation == None {
 		return p
@@ -501,6 +511,9 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	if r.Tree != "" {
 		rule(r.Tree, llReadRun, false)
 	}
+	for _, p := range slices.Sorted(maps.Values(at.own)) {
+		rule(p, llReadFile, true)
+	}
 	rule(at.work, llReadRun, false)
 	for _, p := range writable(r, at.staged, at.work) {
 		rule(p, everything, false)
@@ -521,10 +534,11 @@ var readable = []string{
 type places struct {
 	isolation Isolation
 	work, tmp string
-	staged    bool            // work is a copy
-	files     map[string]bool // those paths of Read that are files
-	others    int             // processes and threads that the kernel counts besides the command's own
-	id        int             // uid and gid of commands; 0: the caller's
+	staged    bool              // work is a copy
+	files     map[string]bool   // those paths of Read that are files
+	own       map[string]string // places of Request.Files
+	others    int               // processes and threads that the kernel counts besides the command's own
+	id        int               // uid and gid of commands; 0: the caller's
 }
 
 var rlimitNames = map[int]string{

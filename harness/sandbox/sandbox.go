@@ -81,6 +81,9 @@ type Action struct {
 	Given      bool // the caller passes the content when the action is performed, and the file is read-only
 }
 
+// File is a file with a fixed text.
+type File struct{ Path, Text string }
+
 // Request says what runs and how it is confined.
 type Request struct {
 	Work    string   // host folder that the commands work in; empty: a new empty one
@@ -88,6 +91,7 @@ type Request struct {
 	Inputs  string   // host folder laid over Work, for reading; or empty
 	Tree    string   // host folder shown read-only at /tree; or empty
 	Read    []string // host paths shown read-only at the same path
+	Files   []File   // shown read-only; without a view of its own they stand elsewhere, and arguments that are their paths are replaced
 	Show    []string // paths beneath the work folder that are shown; other paths are hidden; nil: all of it
 	Folders []string // with Show, folders that are also shown, without their content
 	Hide    []string // paths beneath the work folder that are hidden, even if Show lists them

@@ -170,6 +170,26 @@ func (h *Host) makeScratch(s *Sandbox) error {
 	return nil
 }
 
+// putFiles writes Request.Files into the sandbox's own folder, where no command can write
+// them, and returns their places by their paths.
+func (s *Sandbox) putFiles() (map[string]string, error) {
+	own := map[string]string{}
+	for _, f := range s.req.Files {
+		to := filepath.Join(s.scratch, "files", f.Path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(to, []byte(f.Text), 0o644); err != nil {
+			return nil, err
+		}
+		own[f.Path] = to
+	}
+	if len(own) == 0 || s.id == 0 {
+		return own, nil
+	}
+	return own, giveAway(filepath.Join(s.scratch, "files"), s.id)
+}
+
 const scratchPrefix = "fiador-sandbox-"
 
 // scratchName names the process that made a folder, so that Sweep can recognize a folder

@@ -303,6 +303,10 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	if err := os.Mkdir(at.tmp, 0o700); err != nil {
 		return initproc.Plan{}, s.fail(StepFiles, err)
 	}
+	var err error
+	if at.own, err = s.putFiles(); err != nil {
+		return initproc.Plan{}, s.fail(StepFiles, err)
+	}
 	if at.id != 0 {
 		if err := reachable(s.scratch); err != nil {
 			return initproc.Plan{}, err

@@ -52,6 +52,12 @@ func Auth(b *adapter.Bound) (auth *adapter.Auth, needed bool) {
 	return nil, false
 }
 
+// Needed says whether a call needs a secret.
+func Needed(b *adapter.Bound) bool {
+	_, needed := Auth(b)
+	return needed || len(b.Secrets) > 0
+}
+
 // Read reads every secret that a call needs, each once for the whole run. The error is
 // RUN_E004 with the pointer at.
 func (v *Vault) Read(at string, b *adapter.Bound) error {

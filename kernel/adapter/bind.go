@@ -9,6 +9,7 @@ import (
 	"github.com/fiador/fiador/kernel/adapter/params"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // Bound is a call that is bound to one adapter: what would be started or asked.
@@ -359,9 +360,9 @@ func (b *binding) sdk(in *SDKInterface, out *Bound, req *request) {
 	call := &function{ImportPath: in.ImportPath, Function: in.FunctionMapping[operation], Args: []any{}, Kwargs: b.others()}
 	switch in.Language {
 	case "python":
-		out.Argv = []string{"python3", ShimPython}
+		out.Argv = []string{"python3", pathname.ShimPython}
 	case "node":
-		out.Argv = []string{"node", ShimNode}
+		out.Argv = []string{"node", pathname.ShimNode}
 		call.Args, call.Kwargs = []any{call.Kwargs}, make(map[string]any)
 	default:
 		out.Argv = []string{in.Package}

@@ -11,13 +11,6 @@ import (
 
 func element(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 
-// ShimPython and ShimNode are the programs that call a function of a library. The sandbox
-// has them, read-only.
-const (
-	ShimPython = "/fiador/shim.py"
-	ShimNode   = "/fiador/shim.mjs"
-)
-
 // template is one word of a template, as pieces of text with the value between them.
 type template [][]string
 

@@ -26,7 +26,8 @@ import (
 //	                   sets the environment or the options
 //	command_unread     the commands of the intent take too many steps to read
 //	path_*             the path detector finds this fault in the script of node, or
-//	                   in the value of an option that names a file
+//	                   in the value of an option that names a file; or an argument
+//	                   names a program that calls functions of libraries (NamesShim)
 //	network_needed     a package manager gets a task that needs a network
 //
 // Names are compared in lower case, without folder, Windows extension and version
@@ -177,6 +178,11 @@ func Faults(argv []string, hasStdin bool, b *Budget) []Fault {
 		list = append(list, Fault{finding.CmdCharacter, 0, escaped(name)})
 	}
 	list = append(list, startFaults(argv, 0, 0, hasStdin, b)...)
+	for i, arg := range argv {
+		if f := (Fault{finding.PathAbsolute, i, arg}); pathname.NamesShim(arg) && !slices.Contains(list, f) {
+			list = append(list, f)
+		}
+	}
 	if b.spent() {
 		list = append(list, Fault{finding.CmdUnread, 0, escaped(name)})
 	}

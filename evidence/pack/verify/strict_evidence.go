@@ -167,7 +167,7 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
 		case kernel.ActionCall:
-			failed = a.bound && s.unanswered(i)
+			failed = a.bound && s.unanswered(i) && !s.leaked(calls, i)
 			if a.bound && len(runs) > 0 && runs[0].Action == i {
 				failed = failed || runs[0].ExitCode != 0 || s.cut(i)
 				runs = runs[1:]
@@ -195,19 +195,22 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 	s.checkStatus(e, done, failed, stuck)
 }
 
-// unanswered says whether a reason says that a call of a tool has no answer.
-func (s *strictLevel) unanswered(action int) bool {
-	for _, r := range []reason.Reason{reason.Answer(action), reason.Late(action), reason.Refused(action), reason.Unanswered(action)} {
-		if slices.Contains(s.run.Decision.Reasons, r.String()) {
-			return true
-		}
-	}
-	return false
+// leaked says whether a call that has a reason is answered nevertheless: then a file, which was
+// written later, repeats the secret of the call.
+func (s *strictLevel) leaked(calls []pack.CallEvidence, action int) bool {
+	return len(calls) > 0 && calls[0].Action == action && slices.Contains(s.run.Decision.Reasons, reason.Answer(action).String())
 }
 
 // cut says whether a reason says that a stream of an action was truncated.
 func (s *strictLevel) cut(action int) bool {
 	return slices.Contains(s.run.Decision.Reasons, reason.StreamCut(action).String())
+}
+
+// unanswered says whether a reason says that a call of a tool has no answer.
+func (s *strictLevel) unanswered(action int) bool {
+	return slices.ContainsFunc([]reason.Reason{reason.Refused(action), reason.Unanswered(action), reason.Late(action), reason.Answer(action)}, func(r reason.Reason) bool {
+		return slices.Contains(s.run.Decision.Reasons, r.String())
+	})
 }
 
 // checkStatus compares the status with the progress of the plan: to the end, or to an

@@ -74,3 +74,14 @@ func codeAction(c *wire.Coder, a *Action) {
 	wire.Bool(c, &a.Given)
 	wire.Number(c, &a.Mode)
 }
+
+// EncodeSecrets returns variables, "NAME=value", as bytes.
+func EncodeSecrets(variables []string) []byte {
+	c := &wire.Coder{}
+	codeSecrets(c, &variables)
+	return c.B
+}
+
+func codeSecrets(c *wire.Coder, variables *[]string) {
+	wire.List(c, variables, wire.Text[string])
+}

@@ -341,7 +341,7 @@ func mkdirBeneath(root int, path string) error {
 // command runs one command to its end and kills everything that it started.
 func (in *initial) command(a Action, m message, r *Report) {
 	path, flags := look(a)
-	if len(m.files) != 3 {
+	if len(m.files) != 3 && len(m.files) != 4 {
 		r.Errno = uint32(syscall.EBADF)
 	}
 	if r.Flags |= flags; flags != 0 || r.Errno != 0 {
@@ -446,8 +446,13 @@ func (in *initial) drop() {
 // start forks from a thread that has given up everything, so that the command never has more
 // rights, even before it is executed. The thread ends afterwards. For the first action it is
 // the thread of the rehearsal. A pid of -1 with an error means that the thread could not give
-// up what it must.
+// up what it must. With a fourth file, of secrets, the command's own process gives up the
+// rights: it reads the secrets, and this process does not.
 func (in *initial) start(path string, a Action, files []int) (pid int, err error) {
+	last := in.plan.Confine.Last || len(files) > 3
+	if last {
+		in.drop()
+	}
 	run, giveUp := onThread, in.plan.Confine.giveUp
 	if ready := in.ready; ready != nil {
 		in.ready = nil
@@ -463,10 +468,10 @@ func (in *initial) start(path string, a Action, files []int) (pid int, err error
 			Dir: a.Dir, Env: a.Env, Sys: &syscall.SysProcAttr{Setsid: true},
 			Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		}
-		if in.plan.Confine.Last {
+		if last {
 			// The filter refuses this fork, or the limits are too small for this process.
 			// The command's own process gives up the rights instead.
-			pid, err = in.startLast(path, a, attr)
+			pid, err = in.startLast(path, a, attr, files[3:])
 			return
 		}
 		if err = giveUp(); err != nil {

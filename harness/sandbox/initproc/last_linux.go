@@ -3,7 +3,9 @@
 package initproc
 
 import (
+	"bytes"
 	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -13,6 +15,7 @@ import (
 const (
 	lastFD   = 3 // the input of the last step
 	resultFD = 4 // for the error of the last step; closed when the command is executed
+	secretFD = 5 // the secrets of the command, if it has any
 )
 
 // final is the input of the last step before a command.
@@ -21,6 +24,7 @@ type final struct {
 	Path    string
 	Argv    []string
 	Env     []string
+	Secret  bool // the process gets secrets
 }
 
 func codeFinal(c *wire.Coder, f *final) {
@@ -28,13 +32,40 @@ func codeFinal(c *wire.Coder, f *final) {
 	wire.Text(c, &f.Path)
 	wire.List(c, &f.Argv, wire.Text[string])
 	wire.List(c, &f.Env, wire.Text[string])
+	wire.Bool(c, &f.Secret)
+}
+
+// reveal adds the secrets to the environment. A secret replaces a variable of its name.
+func (f *final) reveal() error {
+	if !f.Secret {
+		return nil
+	}
+	b, err := readAll(secretFD)
+	if err != nil {
+		return err
+	}
+	var secrets []string
+	if err := wire.Decode(b, &secrets, codeSecrets); err != nil {
+		return err
+	}
+	for _, s := range secrets {
+		f.Env = slices.DeleteFunc(f.Env, func(e string) bool { return name(e) == name(s) })
+	}
+	f.Env = append(f.Env, secrets...)
+	return nil
+}
+
+// name returns the name of a variable, "NAME=value".
+func name(variable string) string {
+	before, _, _ := bytes.Cut([]byte(variable), []byte("="))
+	return string(before)
 }
 
 // startLast starts this program again inside; the new process then becomes the command. A
 // pid of -1 with an error means that it could not give up what it must.
-func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int, error) {
+func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr, secrets []int) (int, error) {
 	input := &wire.Coder{}
-	codeFinal(input, &final{in.plan.Confine, path, a.Argv, a.Env})
+	codeFinal(input, &final{in.plan.Confine, path, a.Argv, a.Env, len(secrets) > 0})
 	name, _ := cstr("last")
 	told, err := call(sysMemfdCreate, uintptr(unsafe.Pointer(name)), 1)
 	if err != nil {
@@ -50,6 +81,9 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	}
 	defer syscall.Close(p[0])
 	attr.Files, attr.Env = append(attr.Files, uintptr(told), uintptr(p[1])), nil
+	for _, fd := range secrets {
+		attr.Files = append(attr.Files, uintptr(fd))
+	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{NameLast}, attr)
 	syscall.Close(p[1])
 	if err != nil {
@@ -91,6 +125,7 @@ func last() int {
 	if err := inOrder(
 		func() error { return err },
 		func() error { return wire.Decode(b, &f, codeFinal) },
+		f.reveal,
 		f.Confine.giveUp,
 	); err != nil {
 		return fail(lastGiveUp, err)

@@ -16,8 +16,8 @@
 //
 //   - Begin;
 //   - Perform, with the action's number and its time. For a command it carries standard
-//     input, output and error; for a file, the content that was unknown when the plan was
-//     made;
+//     input, output and error, and secrets if the command has any (EncodeSecrets); for a
+//     file, the content that was unknown when the plan was made;
 //   - Terminate, which is SIGTERM to everything inside, and with number 1 SIGKILL.
 //
 // The init answers with a Report, which has a fixed size. When the supervisor's end of
