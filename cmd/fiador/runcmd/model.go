@@ -14,9 +14,12 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/ask"
 	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/mcp"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/harness/toolio"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -95,7 +98,7 @@ func openModel(ctx context.Context, a *cli.App, f runFlags) (execute.Caller, err
 
 // openTools is openModel for what answers the calls of tools that no process answers. In
 // model mode none that is the services.
-func openTools(ctx context.Context, a *cli.App, f runFlags) (execute.Asker, error) {
+func openTools(ctx context.Context, a *cli.App, f runFlags, secrets *secret.Vault) (execute.Asker, error) {
 	if f.Tools == "" || f.modelMode != harness.ModelNone && f.tools == "" {
 		return nil, nil
 	}
@@ -106,15 +109,13 @@ func openTools(ctx context.Context, a *cli.App, f runFlags) (execute.Asker, erro
 		}
 		return toolio.NewPlayer(recorded), nil
 	}
-	live := liveAsker(a)
-	if f.modelMode == harness.ModelNone || live == nil {
+	live := ask.New(secrets)
+	live.MCP = mcp.HTTP
+	if f.modelMode == harness.ModelNone {
 		return live, nil
 	}
 	return toolio.NewRecorder(live, a.Now), fresh(a, f, f.tools)
 }
-
-// liveAsker returns what asks the services of tools, or nil if nothing does.
-func liveAsker(*cli.App) execute.Asker { return nil }
 
 // fresh refuses a new recording that cannot be written, and then a receipt.
 func fresh(a *cli.App, f runFlags, name string) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/reproduce"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -261,7 +262,7 @@ func again(ctx context.Context, a *cli.App, o *reproduce.Original, gate *harness
 	if again.Folders, err = prepareExecution(ctx, a, executingFlags{work: f.work, read: f.read}, f.Tree, e); err != nil {
 		return reproduce.Result{}, err
 	}
-	deps.Runner = e.host
+	deps.Runner, deps.Secrets = e.host, secret.New(a.Env)
 	if f.runs == 1 {
 		show, clear := stepLine(a)
 		defer clear()

@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -260,7 +261,8 @@ func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log
 	if deps.Caller, err = openModel(ctx, a, f); err != nil {
 		return err
 	}
-	if deps.Asker, err = openTools(ctx, a, f); err != nil {
+	deps.Secrets = secret.New(a.Env)
+	if deps.Asker, err = openTools(ctx, a, f, deps.Secrets); err != nil {
 		return err
 	}
 	e := execution(a)
