@@ -5,7 +5,6 @@ package initproc
 import (
 	"bytes"
 	"runtime"
-	"slices"
 	"syscall"
 	"unsafe"
 
@@ -48,10 +47,16 @@ func (f *final) reveal() error {
 	if err := wire.Decode(b, &secrets, codeSecrets); err != nil {
 		return err
 	}
+	known := map[string]bool{}
 	for _, s := range secrets {
-		f.Env = slices.DeleteFunc(f.Env, func(e string) bool { return name(e) == name(s) })
+		known[name(s)] = true
 	}
-	f.Env = append(f.Env, secrets...)
+	for _, e := range f.Env {
+		if !known[name(e)] {
+			secrets = append(secrets, e)
+		}
+	}
+	f.Env = secrets
 	return nil
 }
 
