@@ -162,18 +162,22 @@ func TestToolsThatAreNotPerformed(t *testing.T) {
 	h := harnesstest.NewTier(t, harnesstest.Tiers[0])
 	const api = `{"adapter_id":"A","name":"a","version":"1.0.0","tool_id":"T","type":"api","interface":{"api":{"base_url":"https://a.example","auth_method":"none",
 		"endpoint_mapping":{"get":"GET /"}}},"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}}`
-	for name, tc := range map[string]struct{ adapter, params, why string }{
-		"api":          {api, `{}`, "of type api"},
-		"secret":       {harnesstest.CLI("A", `"executable":"sh","secrets":{"TOKEN":{"env":"T"}}`, ""), `{}`, "no secret"},
-		"open network": {harnesstest.CLI("A", `"executable":"sh"`, `,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}`), `{}`, "every host"},
+	for name, tc := range map[string]struct {
+		adapter, why string
+		code         result.Code
+		listed       bool // the profile has a list of hosts
+	}{
+		"api":          {api, "no recording answers for it", result.CodeProfile, true},
+		"secret":       {harnesstest.CLI("A", `"executable":"sh","secrets":{"TOKEN":{"env":"T"}}`, ""), "needs a secret", result.CodeSandbox, true},
+		"open network": {harnesstest.CLI("A", `"executable":"sh"`, `,"sandbox_override":{"network":{"enabled":true,"allow":["a.example"]}}`), "every host", result.CodeSandbox, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) {
-				p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{All: true}
+				p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{All: !tc.listed, Names: []string{"a.example"}}
 			})
 			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{"T/tool.json": harnesstest.Tool(`"A"`), "T/A.json": tc.adapter}))
-			re := x.Fails(t, intents.Actions(`{"kind":"call","tool_id":"T","params":`+tc.params+`}`), harness.Folders{})
-			if re.Code != result.CodeSandbox || !strings.Contains(re.Message, tc.why) || re.Details["pointer"] != "/actions/0" {
+			re := x.Fails(t, intents.Actions(`{"kind":"call","tool_id":"T","params":{}}`), harness.Folders{})
+			if re.Code != tc.code || !strings.Contains(re.Message, tc.why) || re.Details["pointer"] != "/actions/0" {
 				t.Errorf("%v", re)
 			}
 		})

@@ -7,13 +7,14 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
-	"github.com/fiador/fiador/kernel/adapter"
+	vault "github.com/fiador/fiador/harness/secret"
 )
 
 // TestToolSecret: the process of a call has its secret. No other process has it in its
@@ -28,7 +29,7 @@ func TestToolSecret(t *testing.T) {
 				"T/tool.json": harnesstest.Tool(`"A"`), "T/A.json": harnesstest.CLI("A", shellTool+`,"secrets":{"TOKEN":{"env":"T"}}`, ""),
 			}))
 			run := func(secret string) (*execute.Performed, map[string]bool) {
-				x.Deps.Secrets = func(b *adapter.Bound) []string { return []string{"TOKEN=" + secret} }
+				x.Deps.Secrets = vault.New(func(string) string { return secret })
 				stop, seen := make(chan struct{}), make(chan map[string]bool)
 				go func() { seen <- holders(stop, secret) }()
 				rep := x.Run(t, intents.Actions(intents.Sh("env"), callT(length), intents.Sh("cat calls/002.response.json; echo ${TOKEN-none}; cat /proc/*/environ")), harness.Folders{})
@@ -80,5 +81,52 @@ func holders(stop chan struct{}, text string) map[string]bool {
 			return found
 		default:
 		}
+	}
+}
+
+// TestSecretIsWithheld: a stream, a file, the name of a file and a link that repeat a secret
+// are thrown away, whichever action makes them, and the execution is rejected.
+func TestSecretIsWithheld(t *testing.T) {
+	const secret = "s3cr3t/of \"twenty\" + bytes"
+	keep := callT(`mkdir -p out; printf %s \"$TOKEN\" >$TMPDIR/kept; echo 1`)
+	for _, isolation := range harnesstest.Tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := harnesstest.NewTier(t, isolation)
+			for name, tc := range map[string]struct {
+				actions []string
+				reasons []string
+			}{
+				"answer":       {[]string{callT(`echo \"$TOKEN\"`)}, []string{"CALL_OUTPUT /actions/0", "STREAM_LIMIT /actions/0"}},
+				"base64":       {[]string{callT(`printf 'xy%s' \"$TOKEN\" | base64`)}, []string{"CALL_OUTPUT /actions/0", "STREAM_LIMIT /actions/0"}},
+				"error stream": {[]string{callT(`echo \"$TOKEN\" >&2; exit 3`)}, []string{"CALL_OUTPUT /actions/0", "EXIT 3", "STREAM_LIMIT /actions/0"}},
+				"later stream": {[]string{keep, intents.Sh("cat $TMPDIR/kept")}, []string{"CALL_OUTPUT /actions/1", "STREAM_LIMIT /actions/1"}},
+				"file":         {[]string{callT(`mkdir out; printf %s \"$TOKEN\" >out/x; echo 1`)}, []string{"CALL_OUTPUT /actions/0"}},
+				"later file":   {[]string{keep, intents.Sh("base64 <$TMPDIR/kept >out/x")}, []string{"CALL_OUTPUT /actions/0"}},
+				"link":         {[]string{callT(`mkdir out; ln -s \"$TOKEN\" out/x; echo 1`)}, []string{"CALL_OUTPUT /actions/0"}},
+			} {
+				t.Run(name, func(t *testing.T) {
+					x := harnesstest.NewExecutor(t, h, nil)
+					x.Deps.Secrets = vault.New(func(string) string { return secret })
+					x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
+						"T/tool.json": harnesstest.Tool(`"A"`), "T/A.json": harnesstest.CLI("A", shellTool+`,"secrets":{"TOKEN":{"env":"T"}}`, ""),
+					}))
+					rep := x.Run(t, intents.Actions(tc.actions...), harness.Folders{})
+					if !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
+						t.Fatalf("%s", rep.Bytes)
+					}
+					harnesstest.Packed(t, rep)
+					files, err := rep.Packing().Files(rand.Reader)
+					if err != nil {
+						t.Fatal(err)
+					}
+					files["stdout"], files["stderr"] = rep.Execution.Stdout.Bytes, rep.Execution.Stderr.Bytes
+					for name, text := range files {
+						if found := x.Deps.Secrets.Repeats(text); found {
+							t.Errorf("%s repeats the secret", name)
+						}
+					}
+				})
+			}
+		})
 	}
 }
