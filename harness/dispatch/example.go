@@ -35,8 +35,11 @@ var exampleDecoder canon.Decoder[example]
 
 // Tried is an example that was tried.
 type Tried struct {
-	File string `json:"file"` // in the folder
-	Why  string `json:"why"`  // what is wrong, or empty
+	File    string // in the folder
+	Why     string // what is wrong, or empty
+	Adapter *adapter.Adapter
+	Params  map[string]any
+	Expect  []byte // the answer that is expected, in canonical form with a line feed; nil: any
 }
 
 // TryExamples checks every document of a folder as MakeIndex does, and tries every example:
@@ -56,11 +59,11 @@ func TryExamples(set *specs.Set, dir string) (tried []Tried, current bool, err e
 				return nil, false, err
 			}
 			for _, name := range names {
-				why, err := d.try(d.tools[id], d.adapters[id][adapterID], name)
+				one, err := d.try(d.tools[id], d.adapters[id][adapterID], name)
 				if err != nil {
 					return nil, false, err
 				}
-				tried = append(tried, Tried{name, why})
+				tried = append(tried, one)
 			}
 		}
 	}
@@ -95,38 +98,47 @@ func (f folder) beside(toolID, adapterID, kind string) ([]string, error) {
 	return names, nil
 }
 
-// try says what is wrong with an example, or "". The error is for an example that cannot be
-// read.
-func (f folder) try(t *adapter.Tool, a *adapter.Adapter, name string) (why string, err error) {
+// try tries an example. The error is for an example that cannot be read.
+func (f folder) try(t *adapter.Tool, a *adapter.Adapter, name string) (one Tried, err error) {
 	src, err := f.bytes(name, MaxBytes)
 	if err != nil {
-		return "", f.fault(name, runerr.Reason(err), "an example is a regular file of JSON")
+		return one, f.fault(name, runerr.Reason(err), "an example is a regular file of JSON")
 	}
 	doc, err := canon.Parse(src, MaxBytes)
 	if err != nil {
-		return "", runerr.Read(f.shown(name), err)
+		return one, runerr.Read(f.shown(name), err)
 	}
 	members, _ := doc.Value().(map[string]any)
 	e, err := exampleDecoder.Decode(doc.Value())
 	_, expects := members["expect"]
 	if err != nil || members["params"] == nil || expects != (len(e.Answers) > 0) {
-		return "", f.fault(name, "no example", "an example has params, and both answers and expect or neither")
+		return one, f.fault(name, "no example", "an example has params, and both answers and expect or neither")
 	}
+	one = Tried{File: name, Adapter: a, Params: e.Params}
 	if _, found := adapter.Bind(t, a, e.Params); len(found) > 0 {
-		return "params" + found[0].Pointer + ": " + found[0].Why, nil
+		one.Why = "params" + found[0].Pointer + ": " + found[0].Why
+		return one, nil
 	}
 	if !expects {
-		return "", nil
+		return one, nil
+	}
+	if one.Expect, _, err = canon.Artifact(e.Expect); err != nil {
+		return one, err
 	}
 	got, err := answer.Output(a.Transforms.Output, []byte(e.Answers[len(e.Answers)-1]))
 	if err != nil {
-		return "answers: " + err.Error(), nil
+		one.Why = "answers: " + err.Error()
+		return one, nil
 	}
-	want, _, err := canon.Artifact(e.Expect)
-	if err == nil && string(got) != string(want) {
-		why = "expect: the answer is " + canon.Cut(string(got[:len(got)-1]))
+	one.Answered(got)
+	return one, nil
+}
+
+// Answered holds an answer against the one that the example expects.
+func (t *Tried) Answered(got []byte) {
+	if t.Expect != nil && string(got) != string(t.Expect) {
+		t.Why = "expect: the answer is " + canon.Cut(string(got[:len(got)-1]))
 	}
-	return why, err
 }
 
 // Beside returns the files of the examples and fixtures of an adapter, sorted.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
@@ -112,24 +113,7 @@ func (f callFlags) intent(ctx context.Context, a *cli.App, tool string) ([]byte,
 		}
 		params[name] = doc.Value()
 	}
-	intent := struct {
-		Actions []callAction `json:"actions"`
-		Goal    string       `json:"goal"`
-		Inputs  []string     `json:"inputs,omitempty"`
-	}{[]callAction{{"call", tool, f.adapter, params}}, "Call the tool " + tool, f.inputs}
-	b, _, err := canon.Artifact(intent)
-	if err != nil {
-		return nil, cli.Unfit("name the tool and its parameters in UTF-8", "the call is no intent: %v", err)
-	}
-	return b, nil
-}
-
-// callAction is the action of such an intent.
-type callAction struct {
-	Kind      string         `json:"kind"`
-	ToolID    string         `json:"tool_id"`
-	AdapterID string         `json:"adapter_id,omitempty"`
-	Params    map[string]any `json:"params"`
+	return policies.CallIntent(tool, f.adapter, params, f.inputs)
 }
 
 // keepAnswer writes the answer of an accepted call to the file of --out.

@@ -4,7 +4,6 @@ package toolcmd
 
 import (
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -75,48 +74,4 @@ Exit codes:
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and fail if the index is stale")
 	return cmd
-}
-
-// checkCommand checks all that needs no process.
-func checkCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check DIR",
-		Short: "check the documents and the examples of a folder of tools",
-		Long: `Check reads every document of the folder: its form, templates, transforms,
-fallbacks, and that every tool of an MCP server that an adapter names is pinned. It
-tries every example (TOOL/ADAPTER/examples/NAME.json): its parameters must bind, and
-the last of its answers must become the one that it expects. It prints what is
-wrong, and at the end how many examples are as expected. It starts no process.
-
-Exit codes:
-  0  nothing is wrong
-  1  an example fails, or the index is stale
-  2  a document or an example cannot be used`,
-		Example: `  fiador tool check tools`,
-		Args:    cli.ExactArgs("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			tried, current, err := dispatch.TryExamples(a.Specs, args[0])
-			if err != nil {
-				return err
-			}
-			failed := 0
-			for _, t := range tried {
-				if t.Why != "" {
-					failed++
-				}
-			}
-			a.RejectIf(failed > 0 || !current)
-			return cli.PrintText(a, func(t cli.Terminal) {
-				for _, one := range tried {
-					if one.Why != "" {
-						t.Line(screen.Plain(one.File+":"), screen.Plain(one.Why))
-					}
-				}
-				if !current {
-					t.Line(screen.Plain(screen.Folder(filepath.Join(args[0], dispatch.IndexFile))+":"), "the index is stale")
-				}
-				t.Line(strconv.Itoa(len(tried)-failed) + " of " + screen.Count(len(tried), "example") + " as expected")
-			})
-		},
-	}
 }
