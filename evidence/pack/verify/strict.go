@@ -197,7 +197,7 @@ func (s *strictLevel) recorded() {
 		s.without(pack.ModelFile, "an execution whose plan has no call")
 	}
 	switch {
-	case s.served():
+	case len(s.served()) > 0:
 		s.with(pack.ToolFile, "an execution with a call that a service has answered")
 	case s.plan.whole && len(s.plan.calls()) == len(s.plan.modelCalls()):
 		s.without(pack.ToolFile, "an execution whose plan has no call of a tool")

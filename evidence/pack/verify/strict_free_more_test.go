@@ -35,21 +35,25 @@ func richPacks(t *testing.T) map[string]json.RawMessage {
 	return rich.Packs
 }
 
-// freely returns the options for the verification of the packs. One profile is not built
-// in, and the options have its seven members.
+// freely returns the options for the verification of the packs. Two profiles are not built
+// in, and the options have their seven members.
 func freely(t *testing.T, packs map[string]json.RawMessage) Options {
 	t.Helper()
 	o := builtin(t)
 	known := o.Profile
-	var own struct {
-		Policy kernel.PolicyProfile `json:"policy.json"`
-	}
-	if err := json.Unmarshal(packs["user"], &own); err != nil {
-		t.Fatal(err)
+	own := map[string]*kernel.PolicyProfile{}
+	for _, name := range []string{"user", "service"} {
+		var of struct {
+			Policy kernel.PolicyProfile `json:"policy.json"`
+		}
+		if err := json.Unmarshal(packs[name], &of); err != nil {
+			t.Fatal(err)
+		}
+		own[of.Policy.Name] = &of.Policy
 	}
 	o.Profile = func(name string) *kernel.PolicyProfile {
-		if name == own.Policy.Name {
-			return &own.Policy
+		if p := own[name]; p != nil {
+			return p
 		}
 		return known(name)
 	}
@@ -75,8 +79,15 @@ func tabled() map[string][]string {
 		"`intent` and":                  {"changed run.json#/intent/path", "changed run.json#/intent/sha256"},
 		"`decision.reasons` of the run": {"changed run.json#/decision/reasons/N", "added run.json#/decision/reasons/N", "removed run.json#/decision/reasons/N"},
 		"digests of modules":            {"changed run.json#/policy_provenance/modules/N/sha256", "changed run.json#/policy_provenance/capabilities_sha256"},
-		"names of modules":              {"changed run.json#/policy_provenance/modules/N/name", "removed run.json#/policy_provenance/modules/N", "added run.json#/policy_provenance/modules/N"},
-		"the title in `refuse_reason`":  {"changed run.json#/refuse_reason"},
+		"of the index of tools":         {"changed run.json#/policy_provenance/tools_sha256", "added run.json#/policy_provenance/tools_sha256", "removed run.json#/policy_provenance/tools_sha256"},
+		"`attempts`":                    {"changed runner.json#/attempts/N/duration_ms", "added runner.json#/attempts"},
+		"`network_blocked` where the policy allows the network": {"changed runner.json#/sandbox/network_blocked"},
+		"`latency_ms`, `retry_after_ms` and `unsent`": {
+			"changed tool_io.json#/interactions/N/latency_ms", "changed tool_io.json#/interactions/N/retry_after_ms", "added tool_io.json#/interactions/N/retry_after_ms",
+			"removed tool_io.json#/interactions/N/retry_after_ms", "added tool_io.json#/interactions/N/unsent", "removed tool_io.json#/interactions/N/unsent",
+		},
+		"names of modules":             {"changed run.json#/policy_provenance/modules/N/name", "removed run.json#/policy_provenance/modules/N", "added run.json#/policy_provenance/modules/N"},
+		"the title in `refuse_reason`": {"changed run.json#/refuse_reason"},
 		"`profile_sha256` and the limits": {
 			"changed run.json#/policy_provenance/profile_sha256", "changed run.json#/policy_provenance/limits/cpu_cores",
 			"changed run.json#/policy_provenance/limits/isolation", "changed run.json#/policy_provenance/limits/max_children",

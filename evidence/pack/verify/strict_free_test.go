@@ -151,7 +151,7 @@ func newOthers(t *testing.T) others {
 	o := others{map[string][][]string{}, map[string]map[string]bool{}}
 	for file, name := range map[string]string{
 		pack.RunFile: "run-result", pack.BundleFile: "bundle", pack.EvidenceFile: "pack-evidence", pack.PatchFile: "pack-patch",
-		pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io", pack.LedgerFile: "ledger-record",
+		pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io", pack.ToolFile: "tool-io", pack.LedgerFile: "ledger-record",
 	} {
 		text, known := specs.Schema(name)
 		var schema any

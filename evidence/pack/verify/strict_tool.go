@@ -20,6 +20,7 @@ import (
 //     the plan
 //   - the attempts of one adapter for one action have one digest and one request. If the
 //     adapter has answered, that is the request of the evidence
+//   - every call that was answered, and of which no command ran, has its answer here
 //
 // A pack has no document of a tool. So nothing proves the digest of a fallback, the
 // request of an adapter that has not answered, and how the response became the answer.
@@ -38,6 +39,10 @@ func (s *strictLevel) checkToolIO() {
 		if at := (asked{in.Action, in.AdapterID}); in.Attempt == 1 {
 			first[at] = in
 		}
+	}
+	for _, c := range s.served() {
+		_, answered := first[asked{c.Action, c.AdapterID}]
+		s.must(answered, "ST13", pack.At(pack.ToolFile, "interactions"), "none of adapter %s, which has answered action %d", pack.Quoted(c.AdapterID), c.Action)
 	}
 	var attempts []pack.Attempt
 	for _, a := range s.runner.Attempts {
@@ -81,11 +86,23 @@ func (s *strictLevel) checkAttempt(i int, in pack.ToolInteraction, a pack.Attemp
 	case a.Failure == "":
 		s.fault("ST13", here("response_content"), "an answer, and the evidence has no call that it answers")
 	}
+	s.must(a.Failure != "" || !s.ran(in.Action), "ST13", here("response_content"), "an answer, and at last a command of the call ran")
 }
 
-// served says whether a call of a tool was answered, and no command of it ran at last.
-func (s *strictLevel) served() bool {
-	return s.evidence != nil && slices.ContainsFunc(s.evidence.Calls, func(c pack.CallEvidence) bool {
-		return s.plan.isBound(c.Action) && !slices.ContainsFunc(s.evidence.Runs, func(r pack.RunEvidence) bool { return r.Action == c.Action })
-	})
+// served returns the calls of tools that were answered, and of which no command ran at last.
+func (s *strictLevel) served() (list []pack.CallEvidence) {
+	if s.evidence == nil {
+		return nil
+	}
+	for _, c := range s.evidence.Calls {
+		if s.plan.isBound(c.Action) && !s.ran(c.Action) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// ran says whether a command of an action ran.
+func (s *strictLevel) ran(action int) bool {
+	return slices.ContainsFunc(s.evidence.Runs, func(r pack.RunEvidence) bool { return r.Action == action })
 }

@@ -431,7 +431,7 @@ func TestEveryRuleHasARecord(t *testing.T) {
 }
 
 // onlyRule returns the one rule that the violations are about. Equal or descending
-// positions (MI8, MI9) always break MI5 too.
+// positions (MI8, MI9, TI9) always break MI5 or TI5 too.
 func onlyRule(list []pack.Violation) string {
 	ids := map[string]bool{}
 	for _, v := range list {
@@ -439,6 +439,9 @@ func onlyRule(list []pack.Violation) string {
 	}
 	if ids["MI8"] || ids["MI9"] {
 		delete(ids, "MI5")
+	}
+	if ids["TI9"] {
+		delete(ids, "TI5")
 	}
 	if len(ids) != 1 {
 		return ""
