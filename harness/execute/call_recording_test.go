@@ -20,9 +20,9 @@ func (u unrecorded) Recording() ([]byte, error) { return nil, u.err }
 // can be done.
 func TestRecordingFails(t *testing.T) {
 	for hint, err := range map[string]error{"split the intent": &model.Error{Msg: "too long", Next: "split the intent"}, "": errors.New("too long")} {
-		w := &performance{p: &Performed{}, task: Task{Caller: unrecorded{unasked{t}, err}}}
+		w := &performance{p: &Performed{}, task: Task{Caller: unrecorded{unasked{t}, err}, Calls: map[int]ModelCall{0: {}}}}
 		var re *result.RunError
-		if got := w.recording(); !errors.As(got, &re) || re.Code != result.CodeEvidence || re.Message != "what the model has answered could not be recorded: too long" || re.Hint != hint {
+		if got := w.recording(); !errors.As(got, &re) || re.Code != result.CodeEvidence || re.Message != "what was answered could not be recorded: too long" || re.Hint != hint {
 			t.Errorf("%v, hint %q", got, re.Hint)
 		}
 	}

@@ -120,6 +120,9 @@ func checkRun(a *cli.App, intent string, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.tools != "" && f.Tools == "" {
+		return cli.Unfit("name the folder of the tools with --tools", "--tool-recording belongs to a folder of tools")
+	}
 	return a.CheckPlaces(runPlaces(a, intent, f))
 }
 
