@@ -2,6 +2,8 @@ package outbound
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net"
 	"testing"
 )
@@ -24,3 +26,6 @@ func TestAnotherMachineUnderOurName(t *testing.T) {
 		}
 	}
 }
+
+// quiet is the log of servers that are spoken to badly.
+var quiet = log.New(io.Discard, "", 0)
