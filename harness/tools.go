@@ -2,6 +2,7 @@ package harness
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -148,7 +149,7 @@ func bind(tools Tools, req Request, in kernel.Intent) (kernel.Intent, error) {
 // toolCalls returns the bound calls of an intent as they are performed.
 func (g *Gate) toolCalls(deps Deps, mode string, in kernel.Intent) (map[int]execute.ToolCall, error) {
 	calls := map[int]execute.ToolCall{}
-	for i := range in.Calls() {
+	for _, i := range slices.Sorted(maps.Keys(in.Calls())) {
 		call, _, err := g.Tools.Bind(i, in.Actions[i])
 		if err != nil {
 			return nil, err
