@@ -96,7 +96,7 @@ func (a *Asker) api(ctx context.Context, c outbound.Client, b *adapter.Bound) ad
 	if b.Body != nil {
 		body = bytes.NewReader(b.Body)
 	}
-	return a.send(ctx, c, b.Method, b.URL(), header, body)
+	return send(ctx, c, a.vault, b.Method, b.URL(), header, body)
 }
 
 // mcp asks an MCP server.
@@ -117,8 +117,8 @@ func (a *Asker) mcp(ctx context.Context, c outbound.Client, b *adapter.Bound) ad
 }
 
 // send sends one request and reads the answer. An answer is a body of a status 2xx, which can
-// be recorded and repeats no secret. The body of another status is not read.
-func (a *Asker) send(ctx context.Context, c outbound.Client, method, url string, header http.Header, body io.Reader) adapter.Reply {
+// be recorded and repeats no secret of the vault. The body of another status is not read.
+func send(ctx context.Context, c outbound.Client, vault *secret.Vault, method, url string, header http.Header, body io.Reader) adapter.Reply {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return adapter.Reply{Failure: adapter.FailRefused}
@@ -142,7 +142,7 @@ func (a *Asker) send(ctx context.Context, c outbound.Client, method, url string,
 	if err != nil {
 		return outbound.Failed(ctx, err)
 	}
-	if pack.ResponseFault(answer) != "" || a.vault.Repeats(answer) {
+	if pack.ResponseFault(answer) != "" || vault.Repeats(answer) {
 		return adapter.Reply{Failure: adapter.FailOutput}
 	}
 	return adapter.Reply{Answer: answer}

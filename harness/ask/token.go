@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/outbound"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -26,7 +27,9 @@ func (a *Asker) token(ctx context.Context, c outbound.Client, auth *adapter.Auth
 		"Accept": {"application/json"}, "Content-Type": {"application/x-www-form-urlencoded"}, "User-Agent": {"fiador"},
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(client))},
 	}
-	got := a.send(ctx, c, http.MethodPost, auth.TokenURL, header, strings.NewReader(form.Encode()))
+	own := secret.New(nil) // an endpoint may give the same token again
+	own.Learn(a.vault.Of(auth))
+	got := send(ctx, c, own, http.MethodPost, auth.TokenURL, header, strings.NewReader(form.Encode()))
 	if got.Failure != "" {
 		return "", got
 	}
