@@ -67,7 +67,8 @@ func TestCallsOfServices(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, harnesstest.Tiers[0]), func(p *kernel.Profile) {
 				p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{Names: []string{entry}}
 			})
-			x.Deps.Asker = ask.New(secret.New(func(name string) string { return map[string]string{"KEY": key}[name] }))
+			x.Deps.Secrets = secret.New(func(name string) string { return map[string]string{"KEY": key}[name] })
+			x.Deps.Asker = ask.New(x.Deps.Secrets)
 			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
 				"T/tool.json": harnesstest.Tool(`"A","B"`), "T/B.json": adapter("B", ""),
 				"T/A.json": adapter("A", `,"errors":{"retry":{"max_attempts":3,"backoff_ms":1,"retryable_codes":[503]},"fallback":{"adapter_id":"B","condition":"status_4xx"}}`),

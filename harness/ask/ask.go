@@ -13,23 +13,18 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/mcp"
 	"github.com/fiador/fiador/harness/outbound"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/kernel/rpc"
 )
-
-// MCP makes one attempt of a call of an MCP server over HTTP. do sends a request; header goes
-// with each.
-type MCP func(ctx context.Context, b *adapter.Bound, do func(*http.Request) (*http.Response, error), header http.Header) adapter.Reply
 
 // Asker makes calls of one run, one at a time. It keeps nothing of them.
 type Asker struct {
-	// MCP calls MCP servers. Without it a call of one is an error.
-	MCP MCP
-
 	vault  *secret.Vault
 	dialer outbound.Dialer
 	roots  *x509.CertPool // nil: those of the system
@@ -55,7 +50,7 @@ func (a *Asker) Ask(ctx context.Context, action, _ int, b *adapter.Bound) (adapt
 	switch {
 	case b.Adapter.Type == adapter.API:
 		return a.api(ctx, c, b), nil
-	case b.Adapter.Type == adapter.MCP && a.MCP != nil:
+	case b.Adapter.Type == adapter.MCP && b.Adapter.Server != nil && b.Adapter.Server.URL != "":
 		return a.mcp(ctx, c, b), nil
 	}
 	return adapter.Reply{}, runerr.New(result.CodeSandbox, at+": a call of type "+string(b.Adapter.Type)+" cannot be made here", "use another adapter", runerr.At(at))
@@ -101,19 +96,41 @@ func (a *Asker) api(ctx context.Context, c outbound.Client, b *adapter.Bound) ad
 
 // mcp asks an MCP server.
 func (a *Asker) mcp(ctx context.Context, c outbound.Client, b *adapter.Bound) adapter.Reply {
+	header, do := a.reach(ctx, c, b.Adapter.Server)
+	reply := mcp.HTTP(ctx, b, do, header)
+	if a.vault.Repeats(reply.Answer) {
+		return adapter.Reply{Failure: adapter.FailOutput}
+	}
+	return reply
+}
+
+// reach returns the header of each request to an MCP server, and what sends it.
+func (a *Asker) reach(ctx context.Context, c outbound.Client, s *adapter.Server) (http.Header, func(*http.Request) (*http.Response, error)) {
 	header := http.Header{"User-Agent": {"fiador"}, "Accept-Encoding": {"identity"}}
-	if auth := b.Adapter.Server.Auth; auth != nil {
+	if auth := s.Auth; auth != nil {
 		if c.SecretHeader = auth.Header; c.SecretHeader != "" {
 			header.Set(c.SecretHeader, a.vault.Of(auth))
 		} else {
 			header.Set("Authorization", "Bearer "+a.vault.Of(auth))
 		}
 	}
-	reply := a.MCP(ctx, b, c.Do, header)
-	if a.vault.Repeats(reply.Answer) {
-		return adapter.Reply{Failure: adapter.FailOutput}
+	return header, func(req *http.Request) (*http.Response, error) {
+		resp, err := c.Do(req)
+		if err != nil {
+			return nil, &mcp.Failure{Reply: outbound.Failed(ctx, err), Why: "the server cannot be asked: " + err.Error()}
+		}
+		return resp, nil
 	}
-	return reply
+}
+
+// Pins asks an MCP server with a URL for its tools. The host of the URL is in hosts. The error
+// is a RunError about a secret, or a *mcp.Failure.
+func (a *Asker) Pins(ctx context.Context, s *adapter.Server, hosts contract.Hosts) ([]rpc.Tool, error) {
+	if err := a.vault.Read("/auth", &adapter.Bound{Adapter: &adapter.Adapter{Type: adapter.MCP, Server: s}}); err != nil {
+		return nil, err
+	}
+	header, do := a.reach(ctx, outbound.Client{Dialer: a.dialer, Hosts: hosts, Roots: a.roots}, s)
+	return mcp.Pins(ctx, mcp.Web(s.URL, do, header))
 }
 
 // send sends one request and reads the answer. An answer is a body of a status 2xx, which can

@@ -16,7 +16,6 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/ask"
 	"github.com/fiador/fiador/harness/execute"
-	"github.com/fiador/fiador/harness/mcp"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/secret"
@@ -110,7 +109,6 @@ func openTools(ctx context.Context, a *cli.App, f runFlags, secrets *secret.Vaul
 		return toolio.NewPlayer(recorded), nil
 	}
 	live := ask.New(secrets)
-	live.MCP = mcp.HTTP
 	if f.modelMode == harness.ModelNone {
 		return live, nil
 	}

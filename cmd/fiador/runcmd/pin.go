@@ -15,12 +15,15 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/ask"
 	"github.com/fiador/fiador/harness/dispatch"
 	"github.com/fiador/fiador/harness/mcp"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/rpc"
 )
@@ -39,11 +42,12 @@ func ToolPin(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin SERVER",
 		Short: "write what an MCP server says about its tools into its document, as digests",
-		Long: `Pin starts the server of the document servers/SERVER.yaml in a sandbox, asks it for its
-tools, and writes the digest of each into the document. It prints what has changed:
-"+" for a tool that is new, "-" for one that is gone, "~" for one of which the server
-says something else than before. Look at each change before you trust it: a call is
-made only while the server says what is pinned. fiador tool index follows.
+		Long: `Pin asks the server of the document servers/SERVER.yaml for its tools, and writes the
+digest of each into the document. It starts the command of the server in a sandbox, or
+reaches its url, whose host the profile lists. It prints what has changed: "+" for a tool
+that is new, "-" for one that is gone, "~" for one of which the server says something
+else than before. Look at each change before you trust it: a call is made only while
+the server says what is pinned. fiador tool index follows.
 
 The policy decides about the command of the server as about any command.
 
@@ -143,6 +147,18 @@ func (f pinFlags) ask(ctx context.Context, a *cli.App, doc *dispatch.Pinned) ([]
 	if err != nil {
 		return nil, err
 	}
+	if doc.Server.URL != "" {
+		hosts, _, _ := contract.ParseHosts(gate.Profile.Hosts().Names)
+		asking, done := context.WithTimeout(ctx, time.Duration(gate.Profile.TimeoutMS)*time.Millisecond)
+		defer done()
+		shown, err := ask.New(secret.New(a.Env)).Pins(asking, doc.Server, contract.Hosts{Allow: hosts})
+		return shown, pinFault(doc, err, "the host of its url has to be in network_hosts of the profile")
+	}
+	return f.start(ctx, a, gate, doc)
+}
+
+// start starts a server and asks it for its tools, as ask does.
+func (f pinFlags) start(ctx context.Context, a *cli.App, gate *harness.Gate, doc *dispatch.Pinned) ([]rpc.Tool, error) {
 	e := execution(a)
 	defer e.close(ctx, a)
 	dirs, err := prepareExecution(ctx, a, f.executingFlags, f.Tree, e)
@@ -181,14 +197,19 @@ func (f pinFlags) ask(ctx context.Context, a *cli.App, doc *dispatch.Pinned) ([]
 	case failed == nil && ctx.Err() == nil: // the server was stopped after its answer
 		err = nil
 	}
-	if err == nil && failed != nil {
-		why := failed.Error()
-		if mf, ok := errors.AsType[*mcp.Failure](failed); ok {
-			why = mf.Why
-		}
-		err = runerr.New(result.CodeSandbox, screen.Plain(doc.File)+": "+why, "try its command with fiador exec, and look at what it prints", runerr.Because(failed))
+	if err == nil {
+		err = pinFault(doc, failed, "try its command with fiador exec, and look at what it prints")
 	}
 	return shown, err
+}
+
+// pinFault is the RunError for a server that does not show its tools. Other errors stay.
+func pinFault(doc *dispatch.Pinned, err error, hint string) error {
+	failed, ok := errors.AsType[*mcp.Failure](err)
+	if !ok {
+		return err
+	}
+	return runerr.New(result.CodeSandbox, screen.Plain(doc.File)+": "+failed.Why, hint, runerr.Because(err))
 }
 
 // pinEnding is how long a server may take to end after its input has ended.
