@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/fiador/fiador/harness/document"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
@@ -47,33 +48,40 @@ func ReadServer(set *specs.Set, dir, name string) (*Pinned, error) {
 }
 
 // toolsBlock is the member tools of a document in YAML, with its lines.
-var toolsBlock = regexp.MustCompile(`(?m)^(tools|"tools"|'tools') *:.*\n?(^([ \t].*)?(\n|\z))*`)
+var toolsBlock = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(tools|"tools"|'tools') *:.*\n?(^([ \t].*)?(\n|\z))*`)
+})
 
 // With returns the document with these digests of tools as its member tools. Everything else
 // stays as it is written. The error is a RunError: the text is written in a way that only a
 // person can change.
 func (p *Pinned) With(tools map[string]canon.ContentHash) ([]byte, error) {
-	want := map[string]any{}
-	for name, digest := range tools {
-		want[name] = string(digest)
+	src, err := p.edited(tools)
+	if err != nil {
+		return nil, runerr.Internal("the document of a server has no text", err)
 	}
-	src, err := p.edited(tools, want)
-	if err == nil {
-		var text document.Text
-		text, err = document.Read(p.folder.set, p.folder.shown(p.File), src, form("a server", specs.KindServer))
-		if doc := maps.Clone(p.Server.Doc.(map[string]any)); err == nil {
-			if doc["tools"] = want; !reflect.DeepEqual(text.Doc.Value(), any(doc)) {
-				err = p.folder.fault(p.File, "the member tools cannot be written into this text", "give tools lines of its own, at the end of the document")
-			}
-		}
+	text, err := document.Read(p.folder.set, p.folder.shown(p.File), src, form("a server", specs.KindServer))
+	if err != nil {
+		return nil, err
 	}
-	return src, err
+	want := *p.Server
+	want.Tools = tools
+	if got, err := adapter.ParseServer(text.Doc.Value()); err != nil || !same(got, &want) {
+		return nil, p.folder.fault(p.File, "the member tools cannot be written into this text", "give tools lines of its own, at the end of the document")
+	}
+	return src, nil
 }
 
-func (p *Pinned) edited(tools map[string]canon.ContentHash, want map[string]any) ([]byte, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(p.src), []byte("{")) {
-		doc := maps.Clone(p.Server.Doc.(map[string]any))
-		doc["tools"] = want
+func same(a, b *adapter.Server) bool {
+	left, err := canon.Canonical(*a)
+	right, otherErr := canon.Canonical(*b)
+	return err == nil && otherErr == nil && bytes.Equal(left, right)
+}
+
+func (p *Pinned) edited(tools map[string]canon.ContentHash) ([]byte, error) {
+	if doc, ok := p.Server.Doc.(map[string]any); ok && bytes.HasPrefix(bytes.TrimSpace(p.src), []byte("{")) {
+		doc = maps.Clone(doc)
+		doc["tools"] = tools
 		src, err := json.MarshalIndent(doc, "", "  ")
 		return append(src, '\n'), err
 	}
@@ -90,7 +98,7 @@ func (p *Pinned) edited(tools map[string]canon.ContentHash, want map[string]any)
 		}
 		block.WriteString("  " + string(quoted) + ": \"" + string(tools[name]) + "\"\n")
 	}
-	if at := toolsBlock.FindIndex(p.src); at != nil {
+	if at := toolsBlock().FindIndex(p.src); at != nil {
 		return bytes.Join([][]byte{p.src[:at[0]], []byte(block.String()), p.src[at[1]:]}, nil), nil
 	}
 	return append(append(bytes.TrimRight(bytes.Clone(p.src), "\n"), '\n'), block.String()...), nil
