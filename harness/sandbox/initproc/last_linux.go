@@ -126,14 +126,37 @@ func last() int {
 	}
 	syscall.CloseOnExec(resultFD)
 	var f final
+	var become func() error
 	b, err := readAll(lastFD)
 	if err := inOrder(
 		func() error { return err },
 		func() error { return wire.Decode(b, &f, codeFinal) },
 		f.reveal,
+		func() (err error) { become, err = f.prepare(); return err },
 		f.Confine.giveUp,
 	); err != nil {
 		return fail(lastGiveUp, err)
 	}
-	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))
+	return fail(lastExec, become())
+}
+
+// prepare returns the function that becomes the command. That function takes no memory: the
+// limits that this process has then may be too small for the runtime to get any.
+func (f *final) prepare() (func() error, error) {
+	path, err := syscall.BytePtrFromString(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	argv, err := syscall.SlicePtrFromStrings(f.Argv)
+	if err != nil {
+		return nil, err
+	}
+	env, err := syscall.SlicePtrFromStrings(f.Env)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		return errno
+	}, nil
 }
