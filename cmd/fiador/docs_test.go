@@ -47,7 +47,7 @@ func TestPagesRun(t *testing.T) {
 				needSandbox(t, "node")
 				needPrograms(t, "jq", "sha256sum", "base64", "openssl", "cmp")
 			case "docs/tools.md":
-				needSandbox(t, "wc")
+				needSandbox(t, "wc", "python3")
 				needPrograms(t, "jq", "sed")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
