@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/dispatch"
 	"github.com/fiador/fiador/harness/mcp"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/rpc"
+	"github.com/fiador/fiador/specs"
 )
 
 // start returns a link to a new process of a reference server. The process is ended with the
@@ -69,6 +71,9 @@ func TestReferenceServers(t *testing.T) {
 			if err != nil || len(tools) < 5 {
 				t.Fatalf("%v, %v", tools, err)
 			}
+			if c.command == "mcp-server-filesystem" {
+				examplePins(t, tools)
+			}
 			if r := start(t, c.command, c.args...).call(bound(tools, c.tool, c.arguments)); !strings.Contains(string(r.Answer), c.want) {
 				t.Errorf("%+v %s", r, r.Answer)
 			}
@@ -86,5 +91,23 @@ func TestReferenceServers(t *testing.T) {
 				t.Errorf("another pin: %+v %s", r, r.Answer)
 			}
 		})
+	}
+}
+
+// examplePins: the server of examples/tools is pinned to what the real one says.
+func examplePins(t *testing.T, tools []rpc.Tool) {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := dispatch.ReadServer(set, "../../examples/tools", "filesystem-server")
+	if err != nil || len(p.Server.Tools) != len(tools) {
+		t.Fatalf("the example has %v (%v)", p, err)
+	}
+	for _, tool := range tools {
+		if p.Server.Tools[tool.Name] != tool.SHA256 {
+			t.Errorf("%s is pinned to %s, and is %s", tool.Name, p.Server.Tools[tool.Name], tool.SHA256)
+		}
 	}
 }

@@ -35,6 +35,23 @@ func (p *Performed) Diagnosis() (msg, hint string) {
 	return "", ""
 }
 
+// FailedAttempt says how the last attempt of a call failed, or "". The reasons do not have
+// the code that a service or a server gave.
+func (p *Performed) FailedAttempt() string {
+	if len(p.Attempts) == 0 {
+		return ""
+	}
+	last := p.Attempts[len(p.Attempts)-1]
+	if last.Failure == "" {
+		return ""
+	}
+	text := fmt.Sprintf("action %d: adapter %q failed: %s", last.Action, last.AdapterID, last.Failure)
+	if last.Code != 0 {
+		text += fmt.Sprintf(", code %d", last.Code)
+	}
+	return text
+}
+
 // bounded says whether a cgroup counts the memory.
 func (p *Performed) bounded() bool {
 	return slices.ContainsFunc(p.Clauses, func(c evidence.Clause) bool {

@@ -285,5 +285,8 @@ func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log
 	if end.Execution == nil {
 		return err
 	}
+	if why := end.Execution.FailedAttempt(); why != "" && (a.TTY || f.Format == "human") {
+		a.Term.Hint(why)
+	}
 	return errors.Join(err, end.Execution.Close())
 }
