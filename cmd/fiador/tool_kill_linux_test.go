@@ -1,0 +1,187 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// slowCall is a call of a tool that does not end by itself.
+type slowCall struct {
+	bench
+	mark string       // is in the command line of each process of the call
+	open atomic.Int64 // connections of the call
+}
+
+// newSlowCall makes the tool T of one type, and a profile under which it may be called.
+func newSlowCall(t *testing.T, kind string) *slowCall {
+	t.Helper()
+	c := &slowCall{bench: newBench(t), mark: seconds()}
+	script := "trap '' TERM; echo x >f; setsid sleep " + c.mark + " & sleep " + c.mark + "; sleep " + c.mark
+	quoted, err := canon.Canonical(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, network := "", ""
+	var how string
+	switch kind {
+	case "cli":
+		how = `{"executable":"sh","base_args":["-c",` + string(quoted) + `]}`
+	case "sdk":
+		if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
+			t.Skip("python3 is not installed here")
+		}
+		how = `{"language":"python","import_path":"subprocess","function_mapping":{"go":"run"}}`
+	case "mcp":
+		how = `{"server":"s","transport":"stdio","tool_mapping":{"go":"go"}}`
+		ready, err := canon.Canonical(`read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'; read l; ` + script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(c.dir, "tools/servers"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, c.dir, "tools/servers/s.json", `{"command":["sh","-c",`+string(ready)+`],"tools":{"go":"`+string(canon.Sum(nil))+`"}}`)
+	case "api":
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				c.open.Add(1)
+			case http.StateClosed:
+				c.open.Add(-1)
+			}
+		}
+		server.Start()
+		t.Cleanup(server.Close)
+		_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
+		entry := `["private:localhost:` + port + `"]`
+		how = `{"base_url":"http://localhost:` + port + `","auth_method":"none","endpoint_mapping":{"go":"GET /"}}`
+		hosts, network = `"network_hosts":`+entry+`,`, `,"sandbox_override":{"network":{"enabled":true,"allow":`+entry+`}}`
+	}
+	if err := os.MkdirAll(filepath.Join(c.dir, "tools/T"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.dir, "tools/T/tool.json", `{"tool_id":"T","name":"t","version":"1.0.0","status":"active","adapters":["A"]}`)
+	put(t, c.dir, "tools/T/A.json", `{"adapter_id":"A","name":"a","version":"1.0.0","tool_id":"T","type":"`+kind+`","interface":{"`+kind+`":`+how+`}`+network+`}`)
+	if err := os.Mkdir(filepath.Join(c.dir, "policy"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.dir, "policy/profile.json", `{"name":"slow","allow_network":`+fmt.Sprint(hosts != "")+`,`+hosts+`"timeout_ms":300000,"max_output_files":10,"max_total_output_bytes":1048576,
+		"allowed_commands":"*","allowed_write_roots":"*","env_allow":"*","allowed_tools":"*","execution_modes":["plan-only","execute-sandbox"],
+		"severity":{"SHELL_COMMAND":"note","INLINE_CODE":"note","NETWORK_NEEDED":"note"},"memory_mb":512,"max_children":10,"cpu_cores":1,"isolation":"confined"}`)
+	if _, stderr, code := c.run(t, "tool", "index", filepath.Join(c.dir, "tools")); code != 0 {
+		t.Fatal(stderr)
+	}
+	return c
+}
+
+// start starts the call in a process group of its own.
+func (c *slowCall) start(t *testing.T, kind string) (cmd *exec.Cmd, said func() string) {
+	t.Helper()
+	args := []string{"tool", "call", "T", "--tools", filepath.Join(c.dir, "tools"), "--policy", filepath.Join(c.dir, "policy"), "--work", c.work}
+	if kind == "sdk" {
+		args = append(args, "--param", `args=["sleep","`+c.mark+`"]`)
+	}
+	cmd, stdout, stderr := c.command(t, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, func() string { return stdout.String() + stderr.String() }
+}
+
+// begun waits until the call is under way, and returns how long that took.
+func (c *slowCall) begun(t *testing.T, said func() string) time.Duration {
+	t.Helper()
+	since := time.Now()
+	for c.open.Load() == 0 && len(runningWith(t, c.mark)) == 0 {
+		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
+			t.Fatalf("the call does not begin: %s", said())
+		}
+	}
+	return time.Since(since)
+}
+
+// clean checks that a call that was ended has left nothing.
+func (c *slowCall) clean(t *testing.T, when string, pid int) {
+	t.Helper()
+	gone(t, c.mark)
+	ended(t, pid, c.temp)
+	for end := time.Now().Add(10 * time.Second); c.open.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %d connections are open", when, c.open.Load())
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), c.temp) {
+		t.Errorf("%s: mounted: %s (%v)", when, mounts, err)
+	}
+	for _, dir := range []string{c.temp, c.work} {
+		if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+			t.Errorf("%s: left behind: %v (%v)", when, list, err)
+		}
+	}
+	if list := cgroupsOf(pid); len(list) > 0 {
+		t.Errorf("%s: cgroups are left: %v", when, list)
+	}
+}
+
+// TestToolKilled kills the program at moments of a call of each type: at any moment of its
+// start, and while the call is under way. Its processes and connections end, nothing is
+// applied, and the next command removes the rest. An interrupt leaves nothing to remove.
+func TestToolKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	for _, kind := range []string{"cli", "sdk", "mcp", "api"} {
+		t.Run(kind, func(t *testing.T) {
+			c := newSlowCall(t, kind)
+			cmd, said := c.start(t, kind)
+			start := c.begun(t, said)
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.HasPrefix(said(), `{"code":"RUN_E005","details":{"hint":"run it again"},"message":"interrupted`) {
+				t.Errorf("interrupted: exit status %d, %s", got, said())
+			}
+			c.clean(t, "interrupted", cmd.Process.Pid)
+			seed := uint64(time.Now().UnixNano())
+			random := rand.New(rand.NewPCG(seed, 0))
+			for i := range rehearsal.Count(10, 100) {
+				cmd, said := c.start(t, kind)
+				from, span := "start", start
+				if i%2 == 0 {
+					c.begun(t, said)
+					from, span = "the begin of the call", 20*time.Millisecond
+				}
+				delay := time.Duration(random.Int64N(int64(span)))
+				time.Sleep(delay)
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait()
+				when := fmt.Sprintf("killed %s after %s (seed %d)", delay, from, seed)
+				gone(t, c.mark)
+				if stdout, errs, code := c.run(t, sh("echo next")...); stdout != "next\n" || errs != "" || code != 0 {
+					t.Errorf("%s: the next command: exit status %d, stdout %q, stderr %q", when, code, stdout, errs)
+				}
+				c.clean(t, when, cmd.Process.Pid)
+			}
+		})
+	}
+}
