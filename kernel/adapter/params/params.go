@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,10 @@ import (
 // that no rule is written down and not applied. description says nothing about a value.
 var vocabulary = strings.Fields(`additionalProperties const description enum format items maxItems maxLength maximum
 	minItems minLength minimum pattern properties required type`)
+
+// maxPattern and maxSteps are the most bytes of a pattern, and the most steps of the program
+// that it is compiled to. To match a value takes the time of both lengths multiplied.
+const maxPattern, maxSteps = 1000, 2500
 
 // A Fault is an error of a document that its schema in package specs cannot find.
 type Fault struct {
@@ -149,9 +154,19 @@ func (s *Schema) readText(at string) error {
 	if s.Pattern == nil {
 		return nil
 	}
-	var err error
-	if s.pattern, err = regexp.Compile(*s.Pattern); err != nil {
+	large := &Fault{at + "/pattern", "a pattern that is too large: it may have " + strconv.Itoa(maxPattern) + " bytes, and " + strconv.Itoa(maxSteps) + " steps when its repetitions are written out", "limit the length of a value by maxLength"}
+	if len(*s.Pattern) > maxPattern {
+		return large
+	}
+	parsed, err := syntax.Parse(*s.Pattern, syntax.Perl)
+	if err == nil {
+		s.pattern, err = regexp.Compile(*s.Pattern)
+	}
+	if err != nil {
 		return &Fault{at + "/pattern", "not a pattern of RE2: " + canon.Clean(canon.Cut(err.Error())), "see https://github.com/google/re2/wiki/Syntax"}
+	}
+	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxSteps {
+		return large
 	}
 	return nil
 }
@@ -249,8 +264,7 @@ func (s *Schema) Check(at string, v any, refuse func(at, value, why string)) {
 func (s *Schema) checkText(at, v string, refuse func(at, value, why string)) {
 	if outside(utf8.RuneCountInString(v), s.MinLength, s.MaxLength) {
 		refuse(at, v, "not of a length that the schema allows")
-	}
-	if s.pattern != nil && !s.pattern.MatchString(v) {
+	} else if s.pattern != nil && !s.pattern.MatchString(v) {
 		refuse(at, v, "does not match the pattern of the schema")
 	}
 	if s.Format == "path" {

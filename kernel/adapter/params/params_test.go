@@ -128,3 +128,25 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("%d faults of %d", faults, len(members))
 	}
 }
+
+// TestPatternBombs: a pattern whose repetitions make a large program is a fault. Every other
+// one answers in a time that grows with the length of the value alone.
+func TestPatternBombs(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"(a{1000}){1000}": false, "((a{100}){100}){100}": false, "(a?){1000}a{1000}": false, strings.Repeat(`\pL{1000}`, 100): false, strings.Repeat("a", 1001): false, "(": false,
+		"^(a|aa)+$": true, "(a+a+)+b": true, "(.*)*(.*)*$b": true, "^.{1,1000}$": true, "[ab]*a[ab]{900}c": true, strings.Repeat("a", 1000): true,
+	} {
+		s, err := params.New("", map[string]any{"pattern": pattern})
+		if f, _ := err.(*params.Fault); (err == nil) != want || !want && f.Pointer != "/pattern" {
+			t.Errorf("%.40s: %v", pattern, err)
+		}
+		if err != nil {
+			continue
+		}
+		matches := true
+		s.Check("", strings.Repeat("a", 20_000), func(string, string, string) { matches = false })
+		if matches != (pattern == "^(a|aa)+$" || pattern == strings.Repeat("a", 1000)) {
+			t.Errorf("%.40s: matches %v", pattern, matches)
+		}
+	}
+}
