@@ -3,6 +3,7 @@ package dispatch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
 )
 
@@ -122,6 +124,10 @@ func TestFaults(t *testing.T) {
 	service := strings.Replace(strings.Replace(remote, "HOST", "a.example", 1), "    endpoint_mapping", "    headers: {}\n    endpoint_mapping", 1)
 	oauth := strings.Replace(service, "    headers: {}\n", "    auth_method: oauth\n    auth:\n      secret_env: S\n      client_id: c\n      scope: a\n      token_url: https://HOST/t\n", 1)
 	mcp := "adapter_id: A\nname: a\nversion: \"1.0.0\"\ntool_id: T\ntype: mcp\ninterface:\n  mcp:\n    server: S\n    transport: stdio\n    tool_mapping:\n      r: read\n"
+	var bomb strings.Builder
+	for c := 'b'; c <= 'z'; c++ {
+		fmt.Fprintf(&bomb, "%c: &%c [*%c, *%c, *%c]\n", c, c, c-1, c-1, c-1)
+	}
 	for name, c := range map[string]struct {
 		files   map[string]string
 		code    result.Code
@@ -134,6 +140,13 @@ func TestFaults(t *testing.T) {
 		"no adapter":          {whole(map[string]string{"T/B.yaml": ""}), result.CodeProfile, "", 0},
 		"one too many":        {whole(map[string]string{"T/C.yaml": cliA}), result.CodeProfile, "", 0},
 		"not strict":          {whole(map[string]string{"T/A.yaml": cliA + "name: yes\n"}), result.CodeNotJSON, "/name", 12},
+		"octal number":        {whole(map[string]string{"T/A.yaml": cliA + "sandbox_override:\n  timeout_ms: 010000\n"}), result.CodeNotJSON, "/sandbox_override/timeout_ms", 13},
+		"alias":               {whole(map[string]string{"T/A.yaml": strings.Replace(cliA, "name: a", "name: &n a", 1) + "metadata:\n  author: *n\n"}), result.CodeNotJSON, "/name", 2},
+		"aliases of aliases":  {whole(map[string]string{"T/A.yaml": "a: &a [x, x]\n" + bomb.String() + cliA}), result.CodeNotJSON, "/a", 1},
+		"deep":                {whole(map[string]string{"T/A.yaml": "metadata: " + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000) + "\n" + cliA}), result.CodeNotJSON, "", 1},
+		"deep by indentation": {whole(map[string]string{"T/A.yaml": "metadata:\n" + strings.Repeat("- ", 50_000) + "x\n" + cliA}), result.CodeNotJSON, "", 2},
+		"tag":                 {whole(map[string]string{"T/A.yaml": strings.Replace(cliA, "name: a", "name: !!binary YQ==", 1)}), result.CodeNotJSON, "/name", 2},
+		"pattern bomb":        {whole(map[string]string{"T/tool.yaml": tool + "params: {properties: {z: {pattern: \"(a?){1000}a{1000}\"}}}\n"}), result.CodeProfile, "/params/properties/z/pattern", 6},
 		"too large":           {whole(map[string]string{"T/A.yaml": cliA + strings.Repeat("#", MaxBytes)}), result.CodeUnreadable, "", 0},
 		"unknown member":      {whole(map[string]string{"T/A.yaml": cliA + "nane: x\n"}), result.CodeProfile, "/nane", 12},
 		"other tool":          {whole(map[string]string{"T/A.yaml": strings.Replace(cliA, "tool_id: T", "tool_id: U", 1)}), result.CodeProfile, "/tool_id", 4},
@@ -208,6 +221,12 @@ func TestNotations(t *testing.T) {
 	}
 }
 
+// served are an adapter that a server answers, and the server.
+var served = map[string]string{
+	"T/A.yaml":       "adapter_id: A\nname: a\nversion: \"1.0.0\"\ntool_id: T\ntype: mcp\ninterface:\n  mcp:\n    server: S\n    transport: stdio\n    tool_mapping:\n      r: read\n",
+	"servers/S.yaml": "command: [s]\ntools:\n  read: \"" + string(canon.Sum(nil)) + "\"\n",
+}
+
 // TestStale: a registry uses no document that is not the one of its index, and reads no
 // other document.
 func TestStale(t *testing.T) {
@@ -251,6 +270,19 @@ func TestStale(t *testing.T) {
 			}
 			return os.Symlink("X", filepath.Join(dir, "T"))
 		}, result.CodeProfile},
+		"server": {func(dir string) error {
+			return errors.Join(serve(set, dir), put("servers/S.yaml", strings.Replace(served["servers/S.yaml"], "[s]", "[t]", 1))(dir))
+		}, result.CodeProfile},
+		"pin of a server": {func(dir string) error {
+			return errors.Join(serve(set, dir), put("servers/S.yaml", strings.Replace(served["servers/S.yaml"], string(canon.Sum(nil)), string(canon.Sum([]byte("x"))), 1))(dir))
+		}, result.CodeProfile},
+		"no server": {func(dir string) error {
+			return errors.Join(serve(set, dir), os.Remove(filepath.Join(dir, "servers/S.yaml")))
+		}, result.CodeProfile},
+		"same server": {func(dir string) error { return serve(set, dir) }, ""},
+		"server as link": {func(dir string) error {
+			return errors.Join(serve(set, dir), os.Rename(filepath.Join(dir, "servers/S.yaml"), filepath.Join(dir, "servers/X.yaml")), os.Symlink("X.yaml", filepath.Join(dir, "servers/S.yaml")))
+		}, result.CodeProfile},
 	} {
 		dir := made()
 		if err := c.change(dir); err != nil {
@@ -274,19 +306,30 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// serve puts an adapter that a server answers into a folder, and indexes it.
+func serve(set *specs.Set, dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, "servers"), 0o755); err != nil {
+		return err
+	}
+	for name, text := range served {
+		if err := put(name, text)(dir); err != nil {
+			return err
+		}
+	}
+	b, _, err := MakeIndex(set, dir)
+	return errors.Join(err, put(IndexFile, string(b))(dir))
+}
+
 func put(name, text string) func(dir string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) }
 }
 
-// TestReadOnce: a document that changes after it was read makes no difference.
+// TestReadOnce: a tool, an adapter or a server that changes after it was read makes no
+// difference.
 func TestReadOnce(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	dir := write(t, whole(nil))
-	b, _, err := MakeIndex(set, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := put(IndexFile, string(b))(dir); err != nil {
+	if err := serve(set, dir); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(set, dir)
@@ -294,16 +337,25 @@ func TestReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	first, _, err := r.Bind("T", "", params(t, `{"z":"1"}`))
-	if err != nil {
-		t.Fatal(err)
+	first := map[string]*Call{}
+	for _, at := range []string{"A", "B"} {
+		if first[at], _, err = r.Bind("T", at, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "T")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"T/tool.yaml", "T/A.yaml", "T/B.yaml", "servers/S.yaml", IndexFile} {
+		if err := put(name, "changed: true\n")(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
-	again, _, err := r.Bind("T", "", params(t, `{"z":"1"}`))
-	if err != nil || again.Bound[0].RequestHash != first.Bound[0].RequestHash {
-		t.Errorf("%v %v", again, err)
+	for at, want := range first {
+		again, _, err := r.Bind("T", at, nil)
+		if err != nil || again.Bound[0].RequestHash != want.Bound[0].RequestHash || again.Tool.SHA256 != want.Tool.SHA256 {
+			t.Errorf("%s: %v %v", at, again, err)
+		}
+	}
+	if s := first["A"].Bound[0].Adapter.Server; s == nil || s.Command[0] != "s" {
+		t.Errorf("the server is %v", s)
 	}
 }
 
