@@ -22,7 +22,7 @@ func TestHostileValues(t *testing.T) {
 		"T/tool.json": harnesstest.Tool(`"A"`),
 		"T/A.json":    harnesstest.CLI("A", `"executable":"printf","base_args":["%s|"],"arg_mapping":{"pattern":"{value}"}`, ""),
 	}))
-	for _, value := range []string{"{pattern}", "{value}", "a\nb", "$(id) `id` ; id", "a  b", "*", "%s"} {
+	for _, value := range []string{"{pattern}", "{value}", "a\nb", "$(id) `id` ; id", "a  b", "*", "%s", "\u202egnp.exe", "\u2028\ufeff\u0301", "\x1b]0;a\x07\r", strings.Repeat("x", 100_000)} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			t.Fatal(err)
@@ -32,9 +32,19 @@ func TestHostileValues(t *testing.T) {
 			t.Errorf("%q arrives as %q (%s)", value, got, rep.Bytes)
 		}
 	}
+	argument := x.Gate.Tools
+	x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
+		"T/tool.json": harnesstest.Tool(`"A"`), "T/A.json": harnesstest.CLI("A", `"executable":"cat","stdin":"text"`, ""),
+	}))
+	for _, value := range []string{"a\x00b\u202e\n--", strings.Repeat("\x00", 128<<10), "-x"} {
+		rep := x.Run(t, intents.Actions(`{"kind":"call","tool_id":"T","params":{"text":`+string(mustJSON(t, value))+`}}`, intents.Argv("cat", "calls/001.response.json")), harness.Folders{})
+		if got := string(rep.Execution.Stdout.Bytes); got != canonText(t, value)+"\n" {
+			t.Errorf("%.20q by standard input is answered as %.40q (%.2000s)", value, got, rep.Bytes)
+		}
+	}
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "dev")
-	gate.UseTools(x.Gate.Tools)
+	gate.UseTools(argument)
 	for name, value := range map[string]string{"option": "--pre=sh", "short option": "-exec", "NUL": "a\x00b", "long": strings.Repeat("x", 128<<10)} {
 		text, err := json.Marshal(value)
 		if err != nil {
