@@ -23,7 +23,28 @@ func Registry(t *testing.T, set *specs.Set, files map[string]string) harness.Too
 // MakeRegistry is Registry for files that may have a fault.
 func MakeRegistry(t *testing.T, set *specs.Set, files map[string]string) (harness.Tools, error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := ToolsFolder(t, set, files)
+	if err != nil {
+		return nil, err
+	}
+	return OpenTools(t, set, dir), nil
+}
+
+// OpenTools opens a folder of tools until the end of the test.
+func OpenTools(t *testing.T, set *specs.Set, dir string) harness.Tools {
+	t.Helper()
+	r, err := dispatch.Open(set, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return harness.ToolsOf(r)
+}
+
+// ToolsFolder makes a folder of files, by their names, with its index.
+func ToolsFolder(t *testing.T, set *specs.Set, files map[string]string) (dir string, err error) {
+	t.Helper()
+	dir = t.TempDir()
 	put := func(name string, text []byte) {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -37,15 +58,10 @@ func MakeRegistry(t *testing.T, set *specs.Set, files map[string]string) (harnes
 	}
 	index, _, err := dispatch.MakeIndex(set, dir)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	put(dispatch.IndexFile, index)
-	r, err := dispatch.Open(set, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return harness.ToolsOf(r), nil
+	return dir, nil
 }
 
 // Tool returns the document of the active tool T with adapters.
