@@ -22,6 +22,18 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
+// toolProfile is a profile under which every tool may be called. hosts is a list of hosts in
+// JSON, or empty.
+func toolProfile(hosts string) string {
+	network := `"allow_network":false`
+	if hosts != "" {
+		network = `"allow_network":true,"network_hosts":` + hosts
+	}
+	return `{"name":"tools",` + network + `,"timeout_ms":300000,"max_output_files":10,"max_total_output_bytes":1048576,
+		"allowed_commands":"*","allowed_write_roots":"*","env_allow":"*","allowed_tools":"*","execution_modes":["plan-only","execute-sandbox"],"model_modes":["none","record","replay"],
+		"severity":{"SHELL_COMMAND":"note","INLINE_CODE":"note","NETWORK_NEEDED":"note"},"memory_mb":512,"max_children":10,"cpu_cores":1,"isolation":"confined"}`
+}
+
 // slowCall is a call of a tool that does not end by itself.
 type slowCall struct {
 	bench
@@ -73,7 +85,7 @@ func newSlowCall(t *testing.T, kind string) *slowCall {
 		_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
 		entry := `["private:localhost:` + port + `"]`
 		how = `{"base_url":"http://localhost:` + port + `","auth_method":"none","endpoint_mapping":{"go":"GET /"}}`
-		hosts, network = `"network_hosts":`+entry+`,`, `,"sandbox_override":{"network":{"enabled":true,"allow":`+entry+`}}`
+		hosts, network = entry, `,"sandbox_override":{"network":{"enabled":true,"allow":`+entry+`}}`
 	}
 	if err := os.MkdirAll(filepath.Join(c.dir, "tools/T"), 0o755); err != nil {
 		t.Fatal(err)
@@ -83,9 +95,7 @@ func newSlowCall(t *testing.T, kind string) *slowCall {
 	if err := os.Mkdir(filepath.Join(c.dir, "policy"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(t, c.dir, "policy/profile.json", `{"name":"slow","allow_network":`+fmt.Sprint(hosts != "")+`,`+hosts+`"timeout_ms":300000,"max_output_files":10,"max_total_output_bytes":1048576,
-		"allowed_commands":"*","allowed_write_roots":"*","env_allow":"*","allowed_tools":"*","execution_modes":["plan-only","execute-sandbox"],
-		"severity":{"SHELL_COMMAND":"note","INLINE_CODE":"note","NETWORK_NEEDED":"note"},"memory_mb":512,"max_children":10,"cpu_cores":1,"isolation":"confined"}`)
+	put(t, c.dir, "policy/profile.json", toolProfile(hosts))
 	if _, stderr, code := c.run(t, "tool", "index", filepath.Join(c.dir, "tools")); code != 0 {
 		t.Fatal(stderr)
 	}
