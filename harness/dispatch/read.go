@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io"
@@ -95,7 +96,10 @@ func (f folder) bytes(name string, most int) ([]byte, error) {
 	if opened, err := file.Stat(); err != nil || !os.SameFile(info, opened) {
 		return nil, errNotRegular
 	}
-	return io.ReadAll(io.LimitReader(file, int64(most)+1))
+	var b bytes.Buffer
+	b.Grow(int(min(info.Size(), int64(most))) + bytes.MinRead)
+	_, err = b.ReadFrom(io.LimitReader(file, int64(most)+1))
+	return b.Bytes(), err
 }
 
 // prefixes yields the folders on the way to a file, and the file.

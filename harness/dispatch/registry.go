@@ -12,7 +12,9 @@
 package dispatch
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/fiador/fiador/harness/runerr"
@@ -103,11 +105,12 @@ func (r *Registry) readIndex() error {
 	if err != nil {
 		return r.fault(IndexFile, "the index cannot be read: "+runerr.Reason(err), staleHint)
 	}
-	doc, err := canon.Parse(src, maxIndex)
-	if err != nil {
+	text, ended := bytes.CutSuffix(src, []byte("\n"))
+	doc, err := canon.ParseCanonical(text, maxIndex-1)
+	if parse, ok := errors.AsType[*canon.Error](err); ok && parse.Kind != canon.KindCanonical {
 		return runerr.Read(r.shown(IndexFile), err)
 	}
-	if string(doc.Bytes())+"\n" != string(src) {
+	if err != nil || !ended {
 		return r.fault(IndexFile, "the index is not canonical JSON with a line feed", staleHint)
 	}
 	violations, err := r.set.Validate(specs.KindToolIndex, doc.Value())
