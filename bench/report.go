@@ -43,6 +43,7 @@ type report struct {
 	recorded  *recorded
 	logged    *logged
 	packed    *packed
+	called    *called
 	slow      slowest
 }
 
@@ -100,6 +101,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.logged.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.packed.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.called.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()
