@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
+
+	"github.com/fiador/fiador/profiles"
 )
 
 // toolSizes are the sizes at which tools are timed.
@@ -37,6 +41,7 @@ const (
 	manyActionWay = "a run action, with the large folder"
 	serverWay     = "a call of type mcp"
 	sdkWay        = "the server alone, a call of the Go SDK"
+	allCoresWay   = "the same call of type mcp, with all cores"
 	directConn    = "direct"
 	proxyConn     = "through the proxy"
 )
@@ -231,15 +236,40 @@ func (m *called) serving(ctx context.Context, s *toolScene) error {
 	if out, err := seen.Output(); err != nil || string(out) != servedText+"\n" {
 		return fmt.Errorf("the server says %q: %w", out, err)
 	}
-	list := []command{s.intent(serverWay, "server", "--mode", "execute-sandbox", "--tools", "server", "--work", "work"), {sdkWay, alone, 0}}
-	m.servers, err = backAndForth([]string{serverWay, sdkWay}, 1, m.sizes.servers, func(i int) (sample, error) {
+	if err := s.addProfile("cores"); err != nil {
+		return err
+	}
+	flags := []string{"--mode", "execute-sandbox", "--tools", "server", "--work", "work"}
+	list := []command{
+		s.intent(serverWay, "server", flags...),
+		{sdkWay, alone, 0},
+		{allCoresWay, append([]string{s.tools.fiador, "run", "server.json", "--policy", "./cores", "--tree", "tree"}, flags...), 0},
+	}
+	m.servers, err = backAndForth([]string{serverWay, sdkWay, allCoresWay}, 1, m.sizes.servers, func(i int) (sample, error) {
 		at := s.scene
-		if i == 1 {
+		if list[i].name == sdkWay {
 			at.dir = work
 		}
 		return at.once(ctx, s.tools, list[i])
 	})
 	return err
+}
+
+// addProfile writes the profile of all commands once more, with all cores of the machine.
+func (s *toolScene) addProfile(folder string) error {
+	src, err := fs.ReadFile(profiles.FS(), execProfile+"/profile.json")
+	if err != nil {
+		return err
+	}
+	var p map[string]any
+	if err := json.Unmarshal(src, &p); err != nil {
+		return err
+	}
+	p["name"], p["cpu_cores"] = folder, runtime.NumCPU()
+	if src, err = json.Marshal(p); err != nil {
+		return err
+	}
+	return s.put(folder+"/profile.json", string(src))
 }
 
 // pinned writes the folder of tools with the server, pinned to what it says.

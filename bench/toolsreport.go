@@ -50,7 +50,8 @@ func (m *called) writeGoals(b *bytes.Buffer) {
 	}
 	times("a call of type cli, of the run action", goalCall, ratio(m.executed, callWay, actionWay))
 	if m.server != "" {
-		times("a call of type mcp, of the server alone", goalServer, ratio(m.servers, serverWay, sdkWay))
+		times("a call of type mcp on one core, of the server alone on all", goalServer, ratio(m.servers, serverWay, sdkWay))
+		times("a call of type mcp, of the server alone, both on all cores", goalServer, ratio(m.servers, allCoresWay, sdkWay))
 	}
 	beyond(fmt.Sprintf("the index of %d tools and one call, beyond the run action", m.sizes.tools), goalIndex, m.planned, manyWay, actionWay)
 	beyond("a connection through the proxy, beyond a direct one", goalConnect, m.connects, proxyConn, directConn)
@@ -96,7 +97,7 @@ The MCP server is %[1]s%[2]s%[1]s %[3]s, run by node, and reads a small file. fi
 in the sandbox with the limits of the profile %[4]s, one core among them, asks for its tools
 by tools/list, holds their digests against the pins, calls one, and ends the server. The
 official Go SDK starts it without a sandbox, calls the tool, and asks for no list. Whole
-processes, %[5]d rounds.
+processes, %[5]d rounds. The last way has a profile that is %[4]s with all cores.
 `, "`", mcpPackage, m.server, execProfile, m.sizes.servers)
 	besides(b, m.servers, sdkWay, "the server alone")
 }
