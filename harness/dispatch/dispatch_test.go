@@ -258,6 +258,10 @@ func TestStale(t *testing.T) {
 		"index, no JSON":   {put(IndexFile, "{"), result.CodeNotJSON},
 		"index, spaces":    {put(IndexFile, "{ }\n"), result.CodeProfile},
 		"index, no member": {put(IndexFile, "{}\n"), result.CodeProfile},
+		"index, no end":    {ends(""), result.CodeProfile},
+		"index, two ends":  {ends("\n\n"), result.CodeProfile},
+		"index, more":      {ends("\n{}\n"), result.CodeNotJSON},
+		"index, too large": {ends("\n" + strings.Repeat(" ", maxIndex)), result.CodeUnreadable},
 		"link": {func(dir string) error {
 			if err := os.Rename(filepath.Join(dir, "T/A.yaml"), filepath.Join(dir, "T/X.yaml")); err != nil {
 				return err
@@ -322,6 +326,17 @@ func serve(set *specs.Set, dir string) error {
 
 func put(name, text string) func(dir string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) }
+}
+
+// ends gives the index another end than its line feed.
+func ends(end string) func(dir string) error {
+	return func(dir string) error {
+		b, err := os.ReadFile(filepath.Join(dir, IndexFile))
+		if err != nil {
+			return err
+		}
+		return put(IndexFile, strings.TrimSuffix(string(b), "\n")+end)(dir)
+	}
 }
 
 // TestReadOnce: a tool, an adapter or a server that changes after it was read makes no

@@ -22,7 +22,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 3 {
-		return errors.New("usage: client TOOL ARGUMENTS COMMAND...")
+		return errors.New("the arguments are TOOL ARGUMENTS COMMAND and those of the command")
 	}
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil).
 		Connect(ctx, &sdk.CommandTransport{Command: exec.Command(args[2], args[3:]...)}, nil)
