@@ -234,7 +234,7 @@ func (m *called) serving(ctx context.Context, s *toolScene) error {
 	seen := exec.CommandContext(ctx, alone[0], alone[1:]...)
 	seen.Dir, seen.Env = work, s.environment()
 	if out, err := seen.Output(); err != nil || string(out) != servedText+"\n" {
-		return fmt.Errorf("the server says %q: %w", out, err)
+		return fmt.Errorf("the server says %q (%v)", out, err)
 	}
 	if err := s.addProfile("cores"); err != nil {
 		return err
