@@ -58,11 +58,15 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 	}, nil
 }
 
-// connections returns what the commands asked for, by actions of the intent.
+// connections returns what the commands asked for, by actions of the intent. A name that
+// repeats a secret is withheld.
 func (p *Performed) connections() []evidence.Connection {
 	list := p.box.Connections()
 	for i := range list {
 		list[i].Action = p.task.intended(list[i].Action)
+		if s := p.task.Secrets; s != nil && s.Repeats([]byte(list[i].Name)) {
+			list[i].Name = "withheld"
+		}
 	}
 	return list
 }
