@@ -131,6 +131,7 @@ var patterns = []struct {
 	{regexp.MustCompile(`-pid\d+\b`), "-pid<pid>"},
 	{regexp.MustCompile(`(/fiador-(?:demo|work)-)\d+\b`), "${1}<random>"},
 	{regexp.MustCompile(`("(?:duration_ms|total_duration_ms|peak_memory_bytes)":)[1-9]\d*\b`), "${1}<measured>"},
+	{regexp.MustCompile(`("latency_ms":|"adapter_id":"[^"]*","code":-?\d+,"duration_ms":)\d+\b`), "${1}<measured>"},
 	{regexp.MustCompile(`("(?:kernel_release|go_version|node_version|npm_version)":)"[^"]*"`), "${1}<of the machine>"},
 	{regexp.MustCompile(`("landlock_abi":)\d+`), "${1}<of the machine>"},
 	{regexp.MustCompile(`("plan_sha256":"sha256:)[0-9a-f]{64}\b`), "${1}<of paths>"},
