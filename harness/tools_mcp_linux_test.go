@@ -3,15 +3,28 @@
 package harness_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/ask"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/secret"
+	"github.com/fiador/fiador/harness/toolio"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
 )
 
 // shownTool is what the server of these tests says about its tool.
@@ -109,5 +122,86 @@ func TestServerCalls(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// webServer is an MCP server over HTTP with the tool of these tests. It wants a key.
+func webServer(t *testing.T, key string, shown *string) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Arguments json.RawMessage }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		said := map[string]string{
+			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`,
+			"tools/list": `{"tools":[` + *shown + `]}`,
+			"tools/call": `{"content":[{"type":"text","text":` + strconv.Quote(string(m.Params.Arguments)) + `}]}`,
+		}[m.Method]
+		if said == "" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, said)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestServerOverHTTP: a call of a server over HTTP is recorded, and answered without the
+// server. A server that says something else about its tool does not get the call.
+func TestServerOverHTTP(t *testing.T) {
+	const key = "key of the server"
+	shown := shownTool
+	s := webServer(t, key, &shown)
+	host := fmt.Sprintf("localhost:%d", s.Listener.Addr().(*net.TCPAddr).Port)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, harnesstest.Tiers[0]), func(p *kernel.Profile) {
+		p.AllowNetwork, p.NetworkHosts = true, kernel.AllowList{Names: []string{"private:" + host}}
+		p.ModelModes = []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}
+	})
+	files := mcpRegistry("", `,"sandbox_override":{"network":{"enabled":true,"allow":["private:`+host+`"]}}`)
+	files["T/A.json"] = strings.Replace(files["T/A.json"], `"stdio"`, `"http"`, 1)
+	files["servers/s.json"] = strings.Replace(files["servers/s.json"], `"command":["sh","-c",""]`, `"url":"http://`+host+`/mcp","auth":{"secret_env":"KEY"}`, 1)
+	x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, files))
+	call := func(text string) string {
+		return intents.Actions(`{"kind":"call","tool_id":"T","params":{"message":"` + text + `"}}`)
+	}
+	live := func(mode string) harnesstest.Executor {
+		y := x.Caller(mode, nil)
+		y.Deps.Secrets = secret.New(func(string) string { return key })
+		y.Deps.Asker = ask.New(y.Deps.Secrets)
+		if mode == harness.ModelRecord {
+			y.Deps.Asker = toolio.NewRecorder(y.Deps.Asker, time.Now)
+		}
+		return y
+	}
+	rep := live(harness.ModelRecord).Run(t, call("one"), harness.Folders{})
+	if !rep.Result.Decision.Accepted || len(rep.Execution.Calls) != 1 || bytes.Contains(rep.Execution.ToolIO, []byte(key)) {
+		t.Fatalf("%s %s", rep.Bytes, rep.Execution.ToolIO)
+	}
+	harnesstest.Packed(t, rep)
+	shown = strings.Replace(shownTool, `"d"`, `"e"`, 1)
+	if other := live(harness.ModelNone).Run(t, call("one"), harness.Folders{}); !slices.Equal(other.Result.Decision.Reasons, []string{"CALL_REFUSED /actions/0"}) {
+		t.Errorf("another tool: %s", other.Bytes)
+	}
+	s.Close()
+	recorded, err := pack.ParseToolIO(rep.Execution.ToolIO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	player := x.Caller(harness.ModelReplay, nil)
+	player.Deps.Asker = toolio.NewPlayer(recorded)
+	if again := player.Run(t, call("one"), harness.Folders{}); !again.Result.Decision.Accepted || again.Execution.Calls[0] != rep.Execution.Calls[0] {
+		t.Errorf("replayed: %s", again.Bytes)
+	}
+	player.Deps.Asker = toolio.NewPlayer(recorded)
+	if re := player.Fails(t, call("two"), harness.Folders{}); re.Code != result.CodeEvidence {
+		t.Errorf("another parameter: %v", re)
 	}
 }
