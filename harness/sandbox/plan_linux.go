@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/harness/sandbox/initproc"
-	"github.com/fiador/fiador/kernel"
 )
 
 // Inside is the user and group id of commands in a full sandbox.
@@ -544,40 +543,6 @@ type places struct {
 var rlimitNames = map[int]string{
 	unix.RLIMIT_CORE: "core", unix.RLIMIT_STACK: "stack", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
 	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_FSIZE: "fsize",
-}
-
-// Shown says whether every sandbox shows an absolute path of the host at the same path,
-// without a request for it.
-func Shown(p string) bool {
-	return slices.ContainsFunc(slices.Concat(systemPaths, etcPaths), func(q string) bool { return kernel.Beneath(p, q) })
-}
-
-// reads returns the paths of Read that a view of its own must add. Each path is listed once.
-// Paths beneath another listed path, and paths that the view shows anyway, are left out.
-func (h host) reads(r Request) []string {
-	shown := slices.Concat(h.system, h.shownEtc(r))
-	for _, l := range h.links {
-		p, _, _ := strings.Cut(l, "=")
-		shown = append(shown, p)
-	}
-	var list []string
-	for i, p := range r.Read {
-		known := slices.ContainsFunc(shown, func(q string) bool { return kernel.Beneath(p, q) })
-		for k, q := range r.Read {
-			known = known || kernel.Beneath(p, q) && (p != q || k < i)
-		}
-		if !known {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// shownEtc returns the parts of /etc that a view shows unchanged from the host.
-func (h host) shownEtc(r Request) []string {
-	return slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool {
-		return !r.Network && slices.Contains(etcNetwork, p) && !(r.Listed && p == etcCertificates)
-	})
 }
 
 // system shows the host's programs and a made /etc. That /etc reveals nothing about the host

@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel"
 )
 
 // firstSource is the number, in the init, of the first mount descriptor that it receives.
@@ -269,5 +270,39 @@ func giveAway(dir string, id int) error {
 			return err
 		}
 		return os.Lchown(p, id, id)
+	})
+}
+
+// Shown says whether every sandbox shows an absolute path of the host at the same path,
+// without a request for it.
+func Shown(p string) bool {
+	return slices.ContainsFunc(slices.Concat(systemPaths, etcPaths), func(q string) bool { return kernel.Beneath(p, q) })
+}
+
+// reads returns the paths of Read that a view of its own must add. Each path is listed once.
+// Paths beneath another listed path, and paths that the view shows anyway, are left out.
+func (h host) reads(r Request) []string {
+	shown := slices.Concat(h.system, h.shownEtc(r))
+	for _, l := range h.links {
+		p, _, _ := strings.Cut(l, "=")
+		shown = append(shown, p)
+	}
+	var list []string
+	for i, p := range r.Read {
+		known := slices.ContainsFunc(shown, func(q string) bool { return kernel.Beneath(p, q) })
+		for k, q := range r.Read {
+			known = known || kernel.Beneath(p, q) && (p != q || k < i)
+		}
+		if !known {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// shownEtc returns the parts of /etc that a view shows unchanged from the host.
+func (h host) shownEtc(r Request) []string {
+	return slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool {
+		return !r.Network && slices.Contains(etcNetwork, p) && !(r.Listed && p == etcCertificates)
 	})
 }

@@ -474,45 +474,6 @@ func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	return sys
 }
 
-// listen forwards the init's reports until the init is gone.
-func (s *Sandbox) listen(reports chan<- initproc.Report, gone chan<- struct{}) {
-	defer close(gone)
-	defer close(reports)
-	b, oob := make([]byte, initproc.ReportSize+1), make([]byte, 64)
-	for {
-		n, m, _, _, err := unix.Recvmsg(s.socket, b, oob, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return
-		}
-		rep, ok := initproc.Decode(b[:n])
-		if !ok {
-			return
-		}
-		if list, err := unix.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
-			fds, _ := unix.ParseUnixRights(&list[0])
-			for _, fd := range fds {
-				s.take(fd)
-			}
-		}
-		reports <- rep
-	}
-}
-
-func (s *Sandbox) send(msg []byte, files []*os.File) error {
-	var oob []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
-		}
-		oob = unix.UnixRights(fds...)
-	}
-	return unix.Sendmsg(s.socket, msg, oob, nil, unix.MSG_NOSIGNAL)
-}
-
 // Finish ends everything inside. The written files can still be read.
 func (s *Sandbox) Finish() error {
 	s.once.Do(func() {
