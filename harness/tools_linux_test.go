@@ -78,7 +78,7 @@ func TestToolCalls(t *testing.T) {
 					script: `echo no`, answer: "\"no\\n\"\n", attempts: "A0 B0 ", by: "B",
 				},
 				{name: "no answer", a: parseJSON, script: `echo no`, reasons: []string{"CALL_OUTPUT /actions/1"}, code: 125, attempts: "A0 "},
-				{name: "too long an answer", script: `head -c 2000000 /dev/zero | tr '\\0' x`, reasons: []string{"CALL_OUTPUT /actions/1", "STREAM_LIMIT /actions/1"}, code: 125, attempts: "A0 "},
+				{name: "too long an answer", script: `head -c 2000000 /dev/full | tr '\\0' x`, reasons: []string{"CALL_OUTPUT /actions/1", "STREAM_LIMIT /actions/1"}, code: 125, attempts: "A0 "},
 				{
 					name: "timeout", a: `,"sandbox_override":{"timeout_ms":1000},"errors":{"fallback":{"adapter_id":"B","condition":"nonzero"}}`,
 					script: `sleep 30`, reasons: []string{"TIMEOUT"}, code: 143, attempts: "A143 ",

@@ -85,7 +85,7 @@ func TestServerCalls(t *testing.T) {
 				{name: "it ends with a code", script: sayReady + sayTools + sayAnswer + "exit 9", more: text, answer: "\"four\"\n"},
 				{name: "it does not end", script: sayReady + sayTools + sayAnswer + "trap '' TERM; while :; do sleep 1; done", more: text, answer: "\"four\"\n"},
 				{name: "a child does not end", script: sayReady + sayTools + "(trap '' TERM; sleep 100) & " + sayAnswer, more: text, answer: "\"four\"\n"},
-				{name: "a flood of its log", script: "head -c 3000000 /dev/zero >&2; " + sayReady + sayTools + sayAnswer, more: text, reasons: []string{"CALL_OUTPUT /actions/1", "STREAM_LIMIT /actions/1"}, code: 125, failure: "invalid_output"},
+				{name: "a flood of its log", script: "head -c 3000000 /dev/full >&2; " + sayReady + sayTools + sayAnswer, more: text, reasons: []string{"CALL_OUTPUT /actions/1", "STREAM_LIMIT /actions/1"}, code: 125, failure: "invalid_output"},
 				{name: "tool error", script: sayReady + sayTools + strings.Replace(sayAnswer, `"content"`, `"isError":true,"content"`, 1), reasons: []string{"CALL_FAILED /actions/1"}, code: 125, failure: "tool_error"},
 				{name: "another tool", script: sayReady + strings.Replace(sayTools, `"d"`, `"e"`, 1) + sayAnswer, reasons: []string{"CALL_REFUSED /actions/1"}, code: 125, failure: "refused"},
 				{name: "noise", script: "echo hello; " + sayReady + sayTools + sayAnswer, reasons: []string{"CALL_OUTPUT /actions/1"}, code: 125, failure: "invalid_output"},
