@@ -111,6 +111,10 @@ type Request struct {
 	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
 	Folders   Folders
 
+	// Calls are calls of the intent, by action, that another program asks about and performs
+	// itself; nil: the gate's tools bind the calls. Such a request is plan-only.
+	Calls map[int]kernel.Call
+
 	// Exec says how the one run action of the intent is executed; nil: like every
 	// intent.
 	Exec *Exec
@@ -308,7 +312,11 @@ func (g *Gate) Ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, er
 
 func (g *Gate) ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, error) {
 	doc, intent, err := read(set, req)
-	if err == nil && g.Tools != nil {
+	switch {
+	case err != nil:
+	case req.Calls != nil:
+		intent = intent.Bind(req.Calls)
+	case g.Tools != nil:
 		intent, err = bind(g.Tools, req, intent)
 	}
 	if err != nil {

@@ -29,14 +29,14 @@ type Candidate struct {
 	Stdin     *string
 }
 
-// Tool says which documents of a registry stand behind an effect. Only a binding makes
-// one: an intent cannot.
+// Tool says which documents of a registry stand behind an effect, or that another program
+// asks to call a tool of its own. Only a binding makes one: an intent cannot.
 type Tool struct {
-	Type          string            `json:"type"` // cli, api, sdk or mcp
-	Version       string            `json:"version"`
-	Status        string            `json:"status"`
-	ToolSHA256    canon.ContentHash `json:"tool_sha256"`
-	AdapterSHA256 canon.ContentHash `json:"adapter_sha256"`
+	Type          string            `json:"type"` // cli, api, sdk or mcp; client: a tool of a coding agent
+	Version       string            `json:"version,omitempty"`
+	Status        string            `json:"status,omitempty"`
+	ToolSHA256    canon.ContentHash `json:"tool_sha256,omitempty"`
+	AdapterSHA256 canon.ContentHash `json:"adapter_sha256,omitempty"`
 	ServerSHA256  canon.ContentHash `json:"server_sha256,omitempty"`
 	Operation     string            `json:"operation,omitempty"`
 	Method        string            `json:"method,omitempty"`
@@ -50,6 +50,26 @@ func (in *Intent) requested() {
 		in.Actions[0].ToolID, _ = request["tool_id"].(string)
 		in.Actions[0].AdapterID, _ = request["adapter_id"].(string)
 	}
+}
+
+// Beginnings of the names of tools that no registry has: those of an MCP server, named
+// mcp:SERVER/TOOL or mcp:SERVER#METHOD, and those of a coding agent, client:CLIENT/TOOL.
+const (
+	ToolOfServer = "mcp:"
+	ToolOfClient = "client:"
+)
+
+// foreign says whether a name is that of a tool that no registry has. A slash in it divides
+// no adapter from a tool.
+func foreign(tool string) bool {
+	return strings.HasPrefix(tool, ToolOfServer) || strings.HasPrefix(tool, ToolOfClient)
+}
+
+// ForeignCall returns the call of a tool that no registry has: another program asks before
+// it performs the call itself. listed is the hash of the tool as its server lists it, or empty.
+func ForeignCall(tool string, listed canon.ContentHash) Call {
+	kind, _, _ := strings.Cut(tool, ":")
+	return Call{Candidates: []Candidate{{Tool: Tool{Type: kind, ToolSHA256: listed}}}}
 }
 
 // Bind returns the intent with what a registry makes of its calls, by action.
@@ -177,12 +197,12 @@ func (p Profile) listsTool(e *Effect) bool {
 func ToolBelow(entry, other string) bool {
 	name, _, _ := strings.Cut(entry, "@")
 	begin, open := strings.CutSuffix(name, "*") // what every listed name begins with
-	if !open && !strings.Contains(name, "/") {
+	if !open && (foreign(name) || !strings.Contains(name, "/")) {
 		begin += "/"
 	}
 	if all, ok := strings.CutSuffix(other, "*"); ok {
 		return strings.HasPrefix(begin, all)
 	}
-	ofTool := !strings.ContainsAny(other, "/@") && strings.HasPrefix(begin, other+"/")
+	ofTool := !foreign(other) && !strings.ContainsAny(other, "/@") && strings.HasPrefix(begin, other+"/")
 	return entry == other || name == other || ofTool
 }

@@ -103,13 +103,17 @@ func effectValue(e *kernel.Effect) map[string]any {
 	return m
 }
 
-// toolValue returns the documents of a registry behind an effect.
+// toolValue returns the documents of a registry behind an effect, or what is known of a
+// tool that no registry has.
 func toolValue(t *kernel.Tool) map[string]any {
-	m := map[string]any{
-		"type": t.Type, "version": t.Version, "status": t.Status, "hosts": canon.List(t.Hosts),
-		"tool_sha256": string(t.ToolSHA256), "adapter_sha256": string(t.AdapterSHA256),
+	m := map[string]any{"type": t.Type}
+	if t.AdapterSHA256 != "" {
+		m["version"], m["status"], m["hosts"] = t.Version, t.Status, canon.List(t.Hosts)
+		m["adapter_sha256"] = string(t.AdapterSHA256)
 	}
-	for name, value := range map[string]string{"server_sha256": string(t.ServerSHA256), "operation": t.Operation, "method": t.Method} {
+	for name, value := range map[string]string{
+		"tool_sha256": string(t.ToolSHA256), "server_sha256": string(t.ServerSHA256), "operation": t.Operation, "method": t.Method,
+	} {
 		if value != "" {
 			m[name] = value
 		}

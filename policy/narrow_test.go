@@ -90,7 +90,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	maybe("execution_modes", some(1, 2, "plan-only", "execute-sandbox"))
 	maybe("model_modes", some(1, 3, "none", "record", "replay"))
 	maybe("model_adapters", some(0, 3, "search", "Search", " "))
-	maybe("allowed_tools", some(0, 3, "TL-001", "TL-001/A", "TL-*", "TL-001/A@sha256:"+strings.Repeat("0", 64)))
+	maybe("allowed_tools", some(0, 3, "TL-001", "TL-001/A", "TL-*", "TL-001/A@sha256:"+strings.Repeat("0", 64), "mcp:s", "mcp:s/t", "mcp:s/t@sha256:"+strings.Repeat("0", 64), "mcp:*", "client:c/t"))
 	maybe("risk_tags", some(0, 6, "destructive", "Destructive", "payment", "credential", "mine", " "))
 	maybe("severity", func() any {
 		s := map[string]any{}

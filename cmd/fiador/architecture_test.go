@@ -220,7 +220,7 @@ var levels = []string{
 	"harness/execute harness/gitbranch harness/intake",
 	"harness/packing",
 	"harness",
-	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
+	"harness/agent harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
 	"cmd/fiador/cli",
 	"cmd/fiador/cli/decisions cmd/fiador/cli/folders cmd/fiador/cli/ledgers cmd/fiador/cli/policies",
 	"cmd/fiador/cli/packs",

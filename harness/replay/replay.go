@@ -268,14 +268,16 @@ func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Dec
 	m := made{gate: gate, req: harness.Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
-	if tools := t.RunResult.PolicyProvenance.ToolsSHA256; tools != "" {
+	tools := t.RunResult.PolicyProvenance.ToolsSHA256
+	bound, err := recordedTools(tools, t.Input)
+	if err != nil {
+		return m, err
+	}
+	m.req.Calls = bound.foreign()
+	if tools != "" {
 		m.gate = &harness.Gate{
 			Profile: gate.Profile, Builtin: gate.Builtin, Base: gate.Base, Layers: gate.Layers,
 			Provenance: gate.Provenance, Judge: gate.Judge, IDs: gate.IDs,
-		}
-		bound, err := recordedTools(tools, t.Input)
-		if err != nil {
-			return m, err
 		}
 		m.gate.UseTools(bound)
 		gate = m.gate

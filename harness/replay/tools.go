@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -22,9 +23,13 @@ type bound struct {
 	Findings []kernel.Finding `json:"findings"`
 }
 
-// recordedTools reads the binding from the recorded input of the policy.
+// recordedTools reads the binding from the recorded input of the policy. Most inputs bind
+// no call.
 func recordedTools(index canon.ContentHash, input []byte) (bound, error) {
 	b := bound{index: index}
+	if index == "" && !bytes.Contains(input, []byte(`"tool":`)) {
+		return b, nil
+	}
 	if _, err := testimony.Parse(input, testimony.MaxBlobBytes); err != nil {
 		return b, err
 	}
@@ -32,6 +37,23 @@ func recordedTools(index canon.ContentHash, input []byte) (bound, error) {
 		return b, testimony.Corrupt("input", "", err.Error())
 	}
 	return b, nil
+}
+
+// foreign returns the calls that another program had asked about, by action; nil: none. The
+// intent names the tool, and the record its hash.
+func (b bound) foreign() map[int]kernel.Call {
+	var calls map[int]kernel.Call
+	for _, e := range b.Effects {
+		position, err := strconv.Atoi(strings.TrimPrefix(e.Pointer, "/actions/"))
+		if err != nil || e.Kind != kernel.EffectCall || e.Tool == nil || e.Tool.AdapterSHA256 != "" {
+			continue
+		}
+		if calls == nil {
+			calls = map[int]kernel.Call{}
+		}
+		calls[position] = kernel.ForeignCall(e.ToolID, e.Tool.ToolSHA256)
+	}
+	return calls
 }
 
 // SHA256 returns the hash of the index that the record names.

@@ -151,7 +151,7 @@ unlisted contains {"code": "tool_unlisted", "effect": e.id, "path": e.pointer, "
 	stray.kind == "call"
 	e := whole(stray)
 	is_object(e.tool)
-	value := concat("/", [e.tool_id, e.adapter_id])
+	value := trim_suffix(concat("/", [e.tool_id, e.adapter_id]), "/")
 }
 
 unbound := {f.effect | some f in input.findings; f.code in {"tool_unknown", "adapter_unknown", "params_invalid"}}
