@@ -18,6 +18,8 @@
 // stood at the place, and removes the temporary file. An error in step 5 leaves the new
 // file, which may be lost with the power.
 //
+// [Remove] removes a file that was put in place, and syncs its folder.
+//
 // Some places have an order of their own, which their packages state: the ledger (package
 // ledger/disk), a pack, which is a folder (evidence/pack), a folder that is changed as a
 // whole (harness/tree), and the log of safe-run, which chooses its name (harness/saferun).
@@ -123,7 +125,15 @@ func (f *File) end(err error, temporary bool) error {
 	if err != nil {
 		return err
 	}
-	return f.syncFolder()
+	return syncFolder(f.root, f.name)
+}
+
+// Remove removes a file or an empty folder, and syncs the folder that it was in.
+func Remove(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil {
+		return err
+	}
+	return syncFolder(root, name)
 }
 
 // Abort gives the file up, and leaves what stands at its place.
@@ -139,11 +149,11 @@ func (f *File) complete() error {
 }
 
 // syncFolder is step 5.
-func (f *File) syncFolder() error {
+func syncFolder(root *os.Root, name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	dir, err := f.root.Open(filepath.Dir(f.name))
+	dir, err := root.Open(filepath.Dir(name))
 	if err != nil {
 		return err
 	}

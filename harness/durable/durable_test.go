@@ -116,3 +116,23 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestRemove: a file and an empty folder are removed, and a full folder stays.
+func TestRemove(t *testing.T) {
+	dir, root := folder(t)
+	if err := errors.Join(root.Mkdir("sub", 0o755), durable.Write(root, "sub/f", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Remove(root, "sub"); err == nil {
+		t.Error("a full folder was removed")
+	}
+	for _, name := range []string{"sub/f", "sub"} {
+		if err := durable.Remove(root, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := durable.Remove(root, "sub"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	stands(t, dir, "", "")
+}
