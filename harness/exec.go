@@ -24,10 +24,11 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// Exec says how one command is executed: an intent of one run action, and choices of the
-// caller that no intent can express. A limit can only be narrower than the profile's.
+// Exec says how one command is executed: an intent of one run action, or one line whose
+// commands are the run actions, and choices of the caller that no intent can express. A limit can only be narrower than the profile's.
 type Exec struct {
 	Argv      []string
+	Line      string // a line for sh, in the place of Argv; its commands are the actions of the intent
 	Env       map[string]string
 	Dir       string // beneath the work folder
 	Work      string // host folder
@@ -137,7 +138,12 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 		t = g.task(req, intent, inputs, tools, progress)
 	} else {
 		x, a := *req.Exec, intent.Actions[0]
-		x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs
+		x.Outputs, x.Inputs = cleanPaths(intent.Outputs), inputs
+		if x.Line != "" {
+			x.Argv = []string{"sh", "-c", x.Line}
+		} else {
+			x.Argv, x.Env, x.Dir = a.Argv, a.Env, pathname.Clean(a.Cwd)
+		}
 		t, err = g.Exec(x)
 	}
 	if asked := tools[0]; asked != nil && err == nil && intent.Actions[0].Kind == kernel.ActionRun {

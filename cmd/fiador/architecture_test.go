@@ -206,7 +206,7 @@ func impurity(n ast.Node, state map[string]bool) string {
 // levels are the packages, lowest first. A package imports only packages of lower lines.
 var levels = []string{
 	"kernel/canon kernel/finding kernel/text specs/vectors/detect harness/sandbox/wire",
-	"kernel/contract kernel/pathname kernel/prose",
+	"kernel/contract kernel/pathname kernel/prose kernel/shellwords",
 	"kernel/adapter/params kernel/reason kernel/argv",
 	"kernel kernel/adapter/answer",
 	"kernel/adapter kernel/result kernel/rpc",
@@ -221,10 +221,11 @@ var levels = []string{
 	"harness/packing",
 	"harness",
 	"harness/agent harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
+	"harness/hook",
 	"cmd/fiador/cli",
 	"cmd/fiador/cli/decisions cmd/fiador/cli/folders cmd/fiador/cli/ledgers cmd/fiador/cli/policies",
 	"cmd/fiador/cli/packs",
-	"cmd/fiador/applycmd cmd/fiador/guidecmd cmd/fiador/ledgercmd cmd/fiador/packcmd cmd/fiador/policycmd cmd/fiador/provecmd cmd/fiador/runcmd cmd/fiador/toolcmd cmd/fiador/transcriptcmd",
+	"cmd/fiador/agentcmd cmd/fiador/applycmd cmd/fiador/guidecmd cmd/fiador/ledgercmd cmd/fiador/packcmd cmd/fiador/policycmd cmd/fiador/provecmd cmd/fiador/runcmd cmd/fiador/toolcmd cmd/fiador/transcriptcmd",
 	"cmd/fiador",
 }
 

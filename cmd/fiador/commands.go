@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/cmd/fiador/agentcmd"
 	"github.com/fiador/fiador/cmd/fiador/applycmd"
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/guidecmd"
@@ -44,6 +45,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"transcript", transcriptcmd.Transcript},
 		{"policy", policycmd.Policy},
 		{"tool", func(a *cli.App) *cobra.Command { return toolcmd.Tool(a, runcmd.ToolCall(a), runcmd.ToolPin(a)) }},
+		{"hook", agentcmd.Hook},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},

@@ -31,6 +31,7 @@ type Context struct {
 	Server    string `json:"server,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
 	ToolUseID string `json:"tool_use_id,omitempty"`
+	Line      string `json:"line,omitempty"` // the line of a shell whose commands are asked about
 }
 
 // Action is an action of an intent. A call is that of a tool that no registry has; its

@@ -46,6 +46,8 @@ type execFlags struct {
 	keptFlags
 	printIntent bool
 	request     string
+	line        string
+	dir         string
 	work        string
 	write       string
 	timeout     time.Duration
@@ -82,6 +84,11 @@ JSON) and prints an execution report, one line of canonical JSON. With --tools t
 command must be that of the adapter that the request names: the policy decides the
 tool too, and the adapter's limits hold as well.
 
+With --line LINE it runs a line of a shell, in --dir of the work folder. A line of
+plain words is decided command by command, as fiador hook decides it; any other line is
+one command of a shell. A line writes into the work folder itself (--write direct),
+unless --write says staged. No pack can prove a line.
+
 The command is decided first, as fiador run decides an intent of this one action:
 by the profile, --org-policy, and .fiador/policy beneath --tree. With REFUSE or
 CLARIFY nothing is started. --print-intent prints that intent, and executes nothing.
@@ -113,6 +120,8 @@ Exit codes:
 	f.keptFlags.register(cmd, "execution")
 	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
+	flags.StringVar(&f.line, "line", "", "line for sh, in the place of a command")
+	flags.StringVar(&f.dir, "dir", ".", "folder beneath --work that the line starts in")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
 	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written if it is accepted; direct: let the command write into the folder itself, for large trees; nothing is judged before it is there")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time of the command (default: the profile's)")
@@ -136,6 +145,9 @@ Exit codes:
 func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
+	}
+	if f.line != "" && !cmd.Flags().Changed("write") {
+		f.write = string(sandbox.Direct)
 	}
 	ctx := folders.Waiting(cmd.Context(), a)
 	work, err := folders.Named("work", f.work)
@@ -207,6 +219,10 @@ func askExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string, work st
 		Argv: args, Env: env, Work: work, Write: sandbox.Write(f.write), Read: read,
 		Isolation: sandbox.Isolation(f.isolation), Timeout: f.timeout,
 		Limits: f.limits(cmd), Streams: streams(a), Packed: f.pack != "",
+	}
+	if f.line != "" {
+		req, err := lineRequest(f.line, f.dir, x)
+		return execAsked{nil, func(*harness.Gate) (harness.Request, error) { return req, err }}, err
 	}
 	return execAsked{nil, func(*harness.Gate) (harness.Request, error) {
 		source, err := x.Intent()
@@ -330,6 +346,9 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	if f.pack != "" && f.write == string(sandbox.Direct) {
 		return cli.Unfit("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
+	}
+	if line := cmd.Flags().Changed("line"); line || cmd.Flags().Changed("dir") {
+		return f.checkLine(cmd, args)
 	}
 	switch {
 	case f.request == "" && len(args) == 0:

@@ -79,6 +79,9 @@ func (f *SignFlags) Register(cmd *cobra.Command, use string) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
+// KeyFile returns the file of the private key that the command line names, or empty.
+func (f SignFlags) KeyFile() string { return f.file }
+
 // Signer returns the folder of the ledger and its private key: from a file that only
 // its owner can read, or from FIADOR_LEDGER_KEY. It refuses a key that lies in the
 // ledger.
