@@ -31,7 +31,8 @@
 // # File
 //
 // Processes wait for each other by a lock of the file's folder, which leaves nothing
-// behind. Before the first change the backup is written; it is never overwritten. Package
+// behind. Before the first change the backup is written: the file as it is without the
+// edits. It is never overwritten, and only its owner can read it. Package
 // durable then puts the new file in place, with the old mode and group. A kill leaves the
 // old file or the new one. A program that changes the file without the lock, in between,
 // causes an error, unless it does so in the last moment.
@@ -93,12 +94,12 @@ var errMeanwhile = errors.New("another program changed the file meanwhile; try a
 
 // Apply puts edits in.
 func (f File) Apply(ctx context.Context, edits ...Edit) (Change, error) {
-	return f.change(ctx, true, func(now, _ []byte) ([]byte, error) { return plan(now, edits) })
+	return f.change(ctx, true, edits)
 }
 
 // Remove takes edits out.
 func (f File) Remove(ctx context.Context, edits ...Edit) (Change, error) {
-	return f.change(ctx, false, func(now, backup []byte) ([]byte, error) { return unplan(now, backup, edits) })
+	return f.change(ctx, false, edits)
 }
 
 // Value returns the decoded value of the file. That of a missing or empty file is an empty
@@ -192,45 +193,63 @@ func (f File) refused(err error) error {
 	return err
 }
 
-func (f File) change(ctx context.Context, create bool, how func(now, backup []byte) ([]byte, error)) (Change, error) {
-	backupName := f.Name + backupSuffix
-	look := func() (c Change, info fs.FileInfo, backup []byte, err error) {
-		if c.Before, info, err = f.read(f.Name); err != nil {
-			return c, nil, nil, err
-		}
-		backup, _, _ = f.read(backupName) // one that cannot be read restores nothing
-		c.After, err = how(c.Before, backup)
-		return c, info, backup, f.refused(err)
-	}
-	c, _, _, err := look()
-	if err != nil || f.DryRun || create && same(c.Before, c.After) {
+func (f File) change(ctx context.Context, apply bool, edits []Edit) (Change, error) {
+	c, _, _, err := f.look(apply, edits)
+	if err != nil || f.DryRun || apply && same(c.Before, c.After) {
 		return c, err
 	}
-	folder, err := f.lock(ctx, create)
-	if errors.Is(err, fs.ErrNotExist) && !create {
+	folder, err := f.lock(ctx, apply)
+	if errors.Is(err, fs.ErrNotExist) && !apply {
 		return Change{}, nil // no folder, no file
 	}
 	if err != nil {
 		return c, err
 	}
 	defer folder.Close()
-	c, info, backup, err := look()
+	c, info, backup, err := f.look(apply, edits)
 	switch {
 	case err != nil || same(c.Before, c.After):
 	case c.After == nil:
 		err = f.removeFile(c.Before)
+	case apply:
+		err = f.save(c.Before, edits)
+		fallthrough
 	default:
-		if _, free := f.Root.Lstat(backupName); create && c.Before != nil && errors.Is(free, fs.ErrNotExist) {
-			err = f.put(backupName, Change{After: c.Before}, nil, 0o600)
-		}
 		if err == nil {
 			err = f.put(f.Name, c, info, 0o644)
 		}
 	}
-	if err == nil && !create && backup != nil && same(backup, c.After) {
-		err = durable.Remove(f.Root, backupName)
+	if err == nil && !apply && backup != nil && same(backup, c.After) {
+		err = durable.Remove(f.Root, f.Name+backupSuffix)
 	}
 	return c, err
+}
+
+// look returns the change that has to be made, what it is made of, and the backup.
+func (f File) look(apply bool, edits []Edit) (c Change, info fs.FileInfo, backup []byte, err error) {
+	if c.Before, info, err = f.read(f.Name); err != nil {
+		return c, nil, nil, err
+	}
+	backup, _, _ = f.read(f.Name + backupSuffix) // one that cannot be read restores nothing
+	if apply {
+		c.After, err = plan(c.Before, edits)
+	} else {
+		c.After, err = unplan(c.Before, backup, edits)
+	}
+	return c, info, backup, f.refused(err)
+}
+
+// save writes the backup if there is none: the file without the edits. If the file had an
+// older form of them and nothing else, it has no backup.
+func (f File) save(before []byte, edits []Edit) error {
+	text, err := unplan(before, nil, edits)
+	if _, free := f.Root.Lstat(f.Name + backupSuffix); err != nil || text == nil || !errors.Is(free, fs.ErrNotExist) {
+		return err
+	}
+	if err := f.unchanged(f.Name, before); err != nil {
+		return err
+	}
+	return f.put(f.Name+backupSuffix, Change{After: text}, nil, 0o600)
 }
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }

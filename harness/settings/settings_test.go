@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,7 +126,6 @@ func value(t testing.TB, text string) map[string]any {
 // byte away, and changes nothing the second time. Remove gives the old bytes, and leaves
 // nothing behind.
 func TestFiles(t *testing.T) {
-	ctx := t.Context()
 	if len(files) < 50 {
 		t.Fatalf("only %d files", len(files))
 	}
@@ -135,6 +135,8 @@ func TestFiles(t *testing.T) {
 				continue
 			}
 			t.Run(what+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
 				f, dir := place(t, "s.json", []byte(text))
 				before := tree(t, dir)
 				dry := f
@@ -370,6 +372,64 @@ func TestOlder(t *testing.T) {
 		if got := tree(t, dir); len(got) != 1 || got["f"] != text {
 			t.Errorf("%q, want %q", got, text)
 		}
+	}
+}
+
+// TestOlderAlone: a file that Apply made, with an entry of another version, has no backup,
+// and Remove removes it. If the backup is gone, the next one is the file without the entry.
+func TestOlderAlone(t *testing.T) {
+	ctx := t.Context()
+	f, dir := place(t, "d/f", nil)
+	must(t)(f.Apply(ctx, hookEntry(1, "hooks")))
+	must(t)(f.Apply(ctx, hookEntry(2, "hooks")))
+	if got := tree(t, dir); len(got) != 2 || !strings.Contains(got["d/f"], `"timeout": 2`) {
+		t.Errorf("%q", got)
+	}
+	must(t)(f.Remove(ctx, hookEntry(3, "hooks")))
+	if got := tree(t, dir); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	f, dir = place(t, "f", []byte(`{"a": 1}`))
+	must(t)(f.Apply(ctx, hookEntry(1, "hooks")))
+	if err := os.Remove(filepath.Join(dir, "f.fiador-backup")); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(f.Apply(ctx, hookEntry(2, "hooks")))
+	if got := tree(t, dir); got["f.fiador-backup"] != `{"a": 1}` {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestMeanwhile: a file that another program writes while Apply or Remove works keeps that
+// program's text, and nothing is left behind.
+func TestMeanwhile(t *testing.T) {
+	f, dir := place(t, "f", nil)
+	e, n, failed := hookEntry(1, "hooks"), 0, 0
+	other := func() string { return `{"hooks":[` + strconv.Itoa(n) + `]}` }
+	e.Ours = func(any) bool {
+		n++
+		if err := os.WriteFile(filepath.Join(dir, "f"), []byte(other()), 0o644); err != nil {
+			t.Error(err)
+		}
+		return n%2 == 0
+	}
+	for _, change := range []func(context.Context, ...settings.Edit) (settings.Change, error){f.Apply, f.Remove} {
+		for range 2 { // each begins with another answer of Ours
+			n++
+			if err := os.WriteFile(filepath.Join(dir, "f"), []byte(other()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := change(t.Context(), e)
+			if err != nil {
+				failed++
+			}
+			if got := tree(t, dir); got["f"] != other() || len(got) != 1 || err != nil && !strings.Contains(err.Error(), "try again") {
+				t.Errorf("%q, %v, want %q", got, err, other())
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("no change met another program")
 	}
 }
 
