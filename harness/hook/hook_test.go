@@ -166,16 +166,16 @@ func TestPatches(t *testing.T) {
 		return list
 	}
 	for patch, want := range map[string][]string{
-		"*** Begin Patch\n*** Add File: a\n+1\n+2\n*** End Patch":                                 {"a|1\n2\n"},
-		"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n 1\n-2\n+3\n*** End Patch":      {"a|", "b|3\n"},
-		"*** Begin Patch\n*** Delete File: a\n*** End Patch":                                      {"a||destructive"},
-		"*** Begin Patch\n*** Add File: a\n+1\n  *** Delete File: b\n*** End Patch":               {"a|1\n", "b||destructive"},
+		"*** Begin Patch\n*** Add File: a\n+1\n+2\n*** End Patch":                                  {"a|1\n2\n"},
+		"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n 1\n-2\n+3\n*** End Patch":       {"a|", "b|3\n"},
+		"*** Begin Patch\n*** Delete File: a\n*** End Patch":                                       {"a||destructive"},
+		"*** Begin Patch\n*** Add File: a\n+1\n  *** Delete File: b\n*** End Patch":                {"a|1\n", "b||destructive"},
 		"*** Begin Patch\r\n*** Update File: a\r\n@@\r\n+1\r\n \t*** Add File: b\r\n*** End Patch": {"a|1\n", "b|"},
-		"*** Update File: a\n@@\n+1\n*** Update File: a\n@@\n+2\n":                                {"a|1\n2\n"},
-		"*** Add File: a\n+*** Add File: b\n":                                                     {"a|*** Add File: b\n"},
-		"*** Begin Patch\n*** End Patch":                                                          {"error"},
-		"*** Begin Patch\n*** Rename File: a\n*** End Patch":                                      {"error"},
-		"*** Begin Patch\n*** Add File:a\n*** End Patch":                                          {"error"},
+		"*** Update File: a\n@@\n+1\n*** Update File: a\n@@\n+2\n":                                 {"a|1\n2\n"},
+		"*** Add File: a\n+*** Add File: b\n":                                                      {"a|*** Add File: b\n"},
+		"*** Begin Patch\n*** End Patch":                                                           {"error"},
+		"*** Begin Patch\n*** Rename File: a\n*** End Patch":                                       {"error"},
+		"*** Begin Patch\n*** Add File:a\n*** End Patch":                                           {"error"},
 		"": {"error"},
 	} {
 		if got := paths(patch); !slices.Equal(got, want) {

@@ -25,7 +25,7 @@ func (c Client) place(o Options, cwd string) (place, error) {
 		}
 	}
 	if root == "" {
-		root = repository(cwd)
+		root = Repository(cwd)
 	}
 	root, err := filepath.Abs(root)
 	if err == nil {
@@ -34,9 +34,9 @@ func (c Client) place(o Options, cwd string) (place, error) {
 	return place{root, cwd}, err
 }
 
-// repository returns the nearest folder at or above another one that has .git, or else the
+// Repository returns the nearest folder at or above another one that has .git, or else the
 // folder itself.
-func repository(cwd string) string {
+func Repository(cwd string) string {
 	for dir := filepath.Clean(cwd); ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			return dir

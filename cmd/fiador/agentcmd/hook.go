@@ -105,6 +105,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd)
+	cmd.AddCommand(HookInstall(a), HookUninstall(a), HookStatus(a), HookTest(a))
 	return cmd
 }
 
