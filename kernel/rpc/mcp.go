@@ -78,6 +78,21 @@ func ToolDigest(said map[string]any) (canon.ContentHash, error) {
 	return hash, err
 }
 
+// ReadTool returns one tool of a result of tools/list.
+func ReadTool(v any) (t Tool, err error) {
+	said, ok := v.(map[string]any)
+	if !ok {
+		return t, errors.New("a tool is not an object")
+	}
+	if t.Name, err = text(said, "name"); err == nil {
+		_, err = object(said, "inputSchema")
+	}
+	if err == nil {
+		t.SHA256, err = ToolDigest(said)
+	}
+	return t, err
+}
+
 // ReadTools returns the tools of one result of tools/list, in its order, and the cursor of the
 // next page. next is nil on the last page.
 func ReadTools(result map[string]any) (tools []Tool, next *string, err error) {
@@ -86,17 +101,7 @@ func ReadTools(result map[string]any) (tools []Tool, next *string, err error) {
 		return nil, nil, errors.New("the member tools is not an array")
 	}
 	for _, one := range list {
-		said, ok := one.(map[string]any)
-		if !ok {
-			return nil, nil, errors.New("a tool is not an object")
-		}
-		t := Tool{}
-		if t.Name, err = text(said, "name"); err == nil {
-			_, err = object(said, "inputSchema")
-		}
-		if err == nil {
-			t.SHA256, err = ToolDigest(said)
-		}
+		t, err := ReadTool(one)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -16,8 +16,12 @@ import (
 // MaxMessageBytes is the limit of one message, in bytes.
 const MaxMessageBytes = 4 << 20
 
-// CodeNoMethod is the code of the error for a method that the receiver does not have.
-const CodeNoMethod = -32601
+// The codes of errors: a message that cannot be accepted, and a method that the receiver does
+// not have.
+const (
+	CodeInvalid  = -32600
+	CodeNoMethod = -32601
+)
 
 // Kind is the class of a message.
 type Kind int
@@ -56,7 +60,12 @@ func Read(text []byte) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, ok := doc.Value().(map[string]any)
+	return Decode(doc.Value())
+}
+
+// Decode reads one message from its decoded form, as canon.Parse gives it.
+func Decode(v any) (*Message, error) {
+	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, errors.New("the message is not an object; batches are not accepted")
 	}
@@ -81,7 +90,8 @@ func Read(text []byte) (*Message, error) {
 		if out.ID == nil {
 			return nil, errors.New("a result has no id")
 		}
-		out.Result, err = object(m, "result")
+		result, err := object(m, "result")
+		out.Result = result
 		return out, err
 	case hasError && !isCall && !hasResult:
 		out.Kind = Failure
