@@ -55,17 +55,17 @@ func Stdio(ctx context.Context, o Options, in io.Reader, out io.Writer, command 
 	}
 	cancel()
 	toServer.close()
-	p.end()
-	if answers := s.over("the server has ended"); exit == exitServer {
-		last := make(chan struct{})
-		go func() {
-			defer close(last)
+	answers, last := s.over("the server has ended"), make(chan struct{})
+	go func() {
+		defer close(last)
+		if exit == exitServer {
 			toClient.write(answers)
-		}()
-		select {
-		case <-last:
-		case <-toClient.gone:
 		}
+	}()
+	p.end()
+	select {
+	case <-last:
+	case <-toClient.gone:
 	}
 	s.rest()
 	return exit, nil
