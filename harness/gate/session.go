@@ -18,7 +18,7 @@ type session struct {
 	Options
 	ctx  context.Context // ends with the session
 	log  *log.Logger
-	send func(line []byte) // a line to the server; it does not block, and keeps the order of its calls
+	send func(line []byte, own *flight) // a line of the gate to the server; it does not block. own: a request
 
 	deciding chan struct{}  // as many values as decisions are under way
 	calls    sync.WaitGroup // a value for every call that is being decided, which who decides takes away
@@ -92,8 +92,13 @@ func (l *flights) cancel(f *flight) {
 // client, or a call that is to be decided, or nothing.
 type outcome struct {
 	toServer, toClient []byte
-	decide             *flight
+	request            *flight // of a request that the server gets, at once or when it is allowed
+	nameless           bool    // toClient has no id
+	begins             bool    // when the server has got the line, begin follows
 }
+
+// decides says that verdict and conclude follow.
+func (o *outcome) decides() bool { return o.request != nil && o.toServer == nil }
 
 // fromClient judges a message of the client.
 func (s *session) fromClient(text []byte) outcome {
@@ -119,7 +124,7 @@ func (s *session) refuse(id rpc.ID, why error) outcome {
 	if s.client.open[id] != nil {
 		id = nil
 	}
-	return outcome{toClient: failure(id, rpc.CodeInvalid, why.Error())}
+	return outcome{toClient: failure(id, rpc.CodeInvalid, why.Error()), nameless: id == nil}
 }
 
 // notified judges a notification of the client.
@@ -129,10 +134,8 @@ func (s *session) notified(m *message) outcome {
 		if s.begun && !s.ready {
 			s.ready = true
 			if s.hasTools {
-				// The listing follows the notification: send keeps the order.
-				s.send(m.line())
-				s.announce()
-				return outcome{}
+				s.due++ // calls wait for the listing from now on
+				return outcome{toServer: m.line(), begins: true}
 			}
 		}
 	case methodCancelled:
@@ -170,7 +173,7 @@ func (s *session) requested(m *message) outcome {
 	}
 	_, decides := decided[m.Method]
 	f := &flight{id: m.ID, method: m.Method}
-	out := outcome{}
+	out := outcome{request: f}
 	switch {
 	case len(s.client.open) >= maxOpen:
 		return outcome{toClient: refusal(m.ID, m.Method, "more than "+strconv.Itoa(maxOpen)+" requests have no answer yet")}
@@ -180,7 +183,6 @@ func (s *session) requested(m *message) outcome {
 		if err := s.called(m, f); err != nil {
 			return s.refuse(m.ID, err)
 		}
-		out.decide = f
 	case !isPassed(m.Method):
 		return outcome{toClient: failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method))}
 	case m.Method == rpc.MethodInitialize && s.begun:
@@ -337,7 +339,7 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 		case s.server.open[m.ID] != nil:
 			return nil, errors.New("the id belongs to a request of the server that has no answer yet")
 		case !s.relayed(m.Method):
-			s.send(failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method)))
+			s.send(failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method)), nil)
 			return nil, nil
 		case len(s.server.open) >= maxOpen:
 			return nil, errors.New("more than " + strconv.Itoa(maxOpen) + " requests of the server have no answer yet")
@@ -363,6 +365,17 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 		return toClient, nil
 	}
 	return m.line(), nil
+}
+
+// lose ends a request that gets no answer, and returns the one for the client, or nil.
+func (s *session) lose(f *flight, why string) (toClient []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f == nil || s.client.open[f.id] != f {
+		return nil
+	}
+	delete(s.client.open, f.id)
+	return s.fail(f, why)
 }
 
 // over ends all requests of the client, and returns the answers. Nothing is decided any more.
@@ -402,7 +415,7 @@ func (s *session) ask(ctx context.Context, method string, params any) (*message,
 	text, err := rpc.EncodeRequest(f.id, method, params)
 	if err == nil {
 		s.client.open[f.id] = f
-		s.send(line(text))
+		s.send(line(text), f)
 	}
 	s.mu.Unlock()
 	if err != nil {

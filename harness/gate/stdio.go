@@ -36,7 +36,7 @@ func Stdio(ctx context.Context, o Options, in io.Reader, out io.Writer, command 
 		return 0, err
 	}
 	toServer, toClient := newQueue(), &writer{to: out, gone: make(chan struct{})}
-	s.send = toServer.push
+	s.send = func(line []byte, _ *flight) { toServer.push(line) }
 	go toServer.drain(p.in)
 	go func() {
 		relayClient(s, in, toServer, toClient)
@@ -90,7 +90,10 @@ func relayClient(s *session, in io.Reader, toServer *queue, toClient *writer) {
 		}
 		toServer.push(o.toServer)
 		toClient.write(o.toClient)
-		if o.decide == nil {
+		if o.begins {
+			s.begin()
+		}
+		if !o.decides() {
 			continue
 		}
 		earlier, done := before, make(chan struct{})
@@ -98,9 +101,9 @@ func relayClient(s *session, in io.Reader, toServer *queue, toClient *writer) {
 		go func() {
 			defer s.calls.Done()
 			defer close(done)
-			a := s.verdict(o.decide)
+			a := s.verdict(o.request)
 			<-earlier
-			toClient.write(s.conclude(o.decide, a, toServer.push))
+			toClient.write(s.conclude(o.request, a, toServer.push))
 		}()
 	}
 }

@@ -472,6 +472,19 @@ func TestNothingBeforeTheDecision(t *testing.T) {
 	c.until(func(heard []string) bool { return strings.Contains(heard[len(heard)-1], "fiador-1") })
 }
 
+// TestGuessedAnswer: an answer to a call that the server has not read is dropped.
+func TestGuessedAnswer(t *testing.T) {
+	end := make(chan bool)
+	c := begin(t, "guesses", gate.Options{Decide: func(context.Context, gate.Call) gate.Answer { return gate.Answer{Allowed: <-end} }}).open()
+	c.tell(call("1", "echo", `{}`), `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	c.want(`"id":2`)
+	end <- true
+	c.want(`"id":1`, "done")
+	if !strings.Contains(c.log.String(), "answers nothing") {
+		t.Errorf("the log is %s", c.log)
+	}
+}
+
 // TestDecisionFails: a decision that panics, and one that there is not, refuse.
 func TestDecisionFails(t *testing.T) {
 	c := begin(t, "good", gate.Options{Decide: func(context.Context, gate.Call) gate.Answer { panic("no") }}).open()

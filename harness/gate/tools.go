@@ -27,6 +27,17 @@ type tools struct {
 // announce makes a listing due.
 func (s *session) announce() {
 	s.due++
+	s.start()
+}
+
+// begin starts the first listing.
+func (s *session) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start()
+}
+
+func (s *session) start() {
 	if !s.listing {
 		s.listing = true
 		go s.list()

@@ -146,35 +146,64 @@ func whole(from io.Reader) func() ([]byte, error) {
 	}
 }
 
-// events reads the messages of a stream of events. It ignores events of other types and events
-// without data. An event that the end of the stream cuts is none.
-func events(from io.Reader) func() ([]byte, error) {
+// Event is an event of a stream of a server.
+type Event struct {
+	ID, Kind, Retry string // Kind is message where the event names none
+	Data            []byte
+}
+
+// Events reads a stream of events. It gives io.EOF behind the last one. An event that the end of
+// the stream cuts is none.
+func Events(from io.Reader) func() (*Event, error) {
 	s := bufio.NewScanner(from)
 	s.Buffer(nil, rpc.MaxMessageBytes+1024)
-	return func() ([]byte, error) {
-		var data []byte
-		kind := ""
+	return func() (*Event, error) {
+		e, any := &Event{Kind: "message"}, false
 		for s.Scan() {
 			text := s.Text()
 			name, value, _ := strings.Cut(text, ":")
 			value = strings.TrimPrefix(value, " ")
-			switch {
-			case text == "" && len(data) > 1 && (kind == "" || kind == "message"):
-				return data[:len(data)-1], nil
-			case text == "":
-				data, kind = nil, ""
-			case name == "event":
-				kind = value
-			case name == "data":
-				if data = append(append(data, value...), '\n'); len(data) > rpc.MaxMessageBytes+1 {
+			switch name {
+			case "":
+				if text == "" && any {
+					e.Data = bytes.TrimSuffix(e.Data, []byte{'\n'})
+					return e, nil
+				}
+				continue
+			case "id":
+				e.ID = value
+			case "event":
+				e.Kind = value
+			case "retry":
+				e.Retry = value
+			case "data":
+				if e.Data = append(append(e.Data, value...), '\n'); len(e.Data) > rpc.MaxMessageBytes+1 {
 					return nil, bufio.ErrTooLong
 				}
 			}
+			any = true
 		}
 		if s.Err() != nil {
 			return nil, s.Err()
 		}
 		return nil, io.EOF
+	}
+}
+
+// events reads the messages of a stream of events. It ignores events of other types and events
+// without data.
+func events(from io.Reader) func() ([]byte, error) {
+	next := Events(from)
+	return func() ([]byte, error) {
+		for {
+			e, err := next()
+			if err != nil {
+				return nil, err
+			}
+			if e.Kind == "message" && len(e.Data) > 0 {
+				return e.Data, nil
+			}
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // MaxHeaderBytes is the maximum size of an endpoint's header before the body of its
@@ -47,13 +48,8 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 		return nil, &Fault{Msg: "no request can be made for the base URL"}
 	}
 	req.Header = r.Header
-	d := &net.Dialer{}
-	if req.URL.Scheme == "http" {
-		d.ControlContext = control(isOfThisMachine, errElsewhere)
-	}
-	t := transport(d.DialContext, nil)
+	client, t := origin(req.URL.Scheme)
 	defer t.CloseIdleConnections()
-	client := http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, &Fault{Msg: connectFault(ctx, err)}
@@ -74,6 +70,24 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 		return nil, &Fault{Msg: connectFault(ctx, err)}
 	}
 	return body, nil
+}
+
+// Origin returns a client for one scheme, host and port, which keeps its connections. The client
+// follows no redirect. http is for addresses of this machine alone.
+func Origin(scheme string) *http.Client {
+	client, t := origin(scheme)
+	t.DisableKeepAlives, t.MaxIdleConnsPerHost, t.IdleConnTimeout = false, 16, time.Minute
+	return client
+}
+
+// origin returns a client for one request, and its transport.
+func origin(scheme string) (*http.Client, *http.Transport) {
+	d := &net.Dialer{}
+	if scheme != "https" {
+		d.ControlContext = control(isOfThisMachine, errElsewhere)
+	}
+	t := transport(d.DialContext, nil)
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t
 }
 
 // errElsewhere says that the name of this machine leads to another machine.
