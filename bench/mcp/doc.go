@@ -1,5 +1,5 @@
-// Package mcp holds Fiador's client of the Model Context Protocol against servers that are not
-// ours:
+// Package mcp holds Fiador's client of the Model Context Protocol, and its gate, against servers
+// and clients that are not ours:
 //
 //   - servers of the official Go SDK, github.com/modelcontextprotocol/go-sdk, over pipes and over
 //     streamable HTTP
