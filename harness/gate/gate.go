@@ -38,7 +38,7 @@ type Answer struct {
 
 // Decide decides a call. It returns when the record of the decision is durable. Several calls
 // may be decided at once. ctx ends when the client cancels the call or the session ends. A panic
-// refuses the call.
+// refuses the call. In Stdio, later calls wait for the decision.
 type Decide func(ctx context.Context, c Call) Answer
 
 // Options are what a gate is told.
@@ -58,14 +58,15 @@ type Options struct {
 
 // The limits of one session.
 const (
-	maxOpen      = 1024             // requests of one side that have no answer
-	maxCancelled = 256              // of them, cancelled ones
-	maxDecisions = 16               // decisions at once
-	maxTools     = 1000             // names of tools, as many as the document of a server may pin
-	maxPages     = 100              // of one listing
-	listingTime  = 10 * time.Second // of one listing
-	listingPause = time.Second / 10 // from one listing to the next
-	ending       = 2 * time.Second  // that a server has between SIGTERM and SIGKILL
+	maxOpen      = 1024                    // requests of one side that have no answer
+	maxCancelled = 256                     // of them, cancelled ones
+	maxDecisions = 16                      // decisions at once
+	maxHeld      = 8 * rpc.MaxMessageBytes // of calls that are being decided
+	maxTools     = 1000                    // names of tools, as many as the document of a server may pin
+	maxPages     = 100                     // of one listing
+	listingTime  = 10 * time.Second        // of one listing
+	listingPause = time.Second / 10        // from one listing to the next
+	ending       = 2 * time.Second         // that a server has between SIGTERM and SIGKILL
 )
 
 // codeRefused is the code of the error for a call that is refused, or that has no answer.

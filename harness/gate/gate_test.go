@@ -168,6 +168,20 @@ var parts = map[string]func(s *server, m *rpc.Message) bool{
 		}
 		return false
 	},
+	"asks without end": func(s *server, m *rpc.Message) bool {
+		if m.Method == rpc.MethodToolsCall {
+			out := bufio.NewWriterSize(os.Stdout, 1<<20)
+			for i := 0; ; i++ {
+				if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%d,"method":"sampling/createMessage"}`+"\n", i); err != nil {
+					os.Exit(1)
+				}
+			}
+		}
+		return false
+	},
+	"has no tools": func(s *server, m *rpc.Message) bool {
+		return m.Method == rpc.MethodInitialize && does(func() { answer(m, strings.Replace(agreed, `"tools":{"listChanged":true}`, "", 1)) })
+	},
 	"asks": func(s *server, m *rpc.Message) bool {
 		if m.Method == rpc.MethodToolsCall {
 			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping", "tools/call", "tasks/get"} {

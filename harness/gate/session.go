@@ -16,9 +16,12 @@ import (
 // messages.
 type session struct {
 	Options
-	ctx  context.Context // ends with the session
-	log  *log.Logger
-	send func(line []byte, own *flight) // a line of the gate to the server; it does not block. own: a request
+	ctx context.Context // ends with the session
+	log *log.Logger
+
+	// send hands a line of the gate to the server. It does not block, and returns false if too
+	// much waits for the server. own is a request of the gate, or nil.
+	send func(line []byte, own *flight) bool
 
 	deciding chan struct{}  // as many values as decisions are under way
 	calls    sync.WaitGroup // a value for every call that is being decided, which who decides takes away
@@ -27,7 +30,9 @@ type session struct {
 	client flights // requests of the client, and of the gate
 	server flights // requests of the server
 	begun  bool    // initialize was passed on, and has no error as its answer
+	agreed bool    // it has its answer
 	ready  bool    // notifications/initialized was passed on
+	held   int     // bytes of the calls that are being decided
 	bad    int     // messages of the server that were dropped, since the last one that was not
 	asked  int     // requests of the gate
 	ended  bool
@@ -133,10 +138,8 @@ func (s *session) notified(m *message) outcome {
 	case rpc.MethodInitialized:
 		if s.begun && !s.ready {
 			s.ready = true
-			if s.hasTools {
-				s.due++ // calls wait for the listing from now on
-				return outcome{toServer: m.line(), begins: true}
-			}
+			s.due++ // calls wait for the listing from now on
+			return outcome{toServer: m.line(), begins: true}
 		}
 	case methodCancelled:
 		id, ok := ref(m)
@@ -223,8 +226,12 @@ func (s *session) called(m *message, f *flight) error {
 	if s.ended {
 		return errors.New("the session has ended")
 	}
-	s.calls.Add(1)
 	f.line = line(m.canon)
+	if s.held+len(f.line) > maxHeld {
+		return errors.New("too many bytes of calls are being decided")
+	}
+	s.held += len(f.line)
+	s.calls.Add(1)
 	f.undecided = true
 	f.ctx, f.stop = context.WithCancel(s.ctx)
 	return nil
@@ -260,6 +267,7 @@ func (s *session) conclude(f *flight, a Answer, send func(line []byte)) (toClien
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer f.stop()
+	s.held -= len(f.line)
 	switch {
 	case f.cancelled || s.client.open[f.id] != f:
 		return nil
@@ -339,7 +347,9 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 		case s.server.open[m.ID] != nil:
 			return nil, errors.New("the id belongs to a request of the server that has no answer yet")
 		case !s.relayed(m.Method):
-			s.send(failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method)), nil)
+			if !s.send(failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method)), nil) {
+				return nil, errors.New("the server asks, and does not read the answers")
+			}
 			return nil, nil
 		case len(s.server.open) >= maxOpen:
 			return nil, errors.New("more than " + strconv.Itoa(maxOpen) + " requests of the server have no answer yet")
@@ -355,9 +365,10 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 		f.own <- m
 		return nil, nil
 	case f.method == rpc.MethodInitialize:
-		s.begun = m.Kind == rpc.Response
+		s.begun, s.agreed = m.Kind == rpc.Response, true
 		capabilities, _ := m.Result["capabilities"].(map[string]any)
 		_, s.hasTools = capabilities["tools"].(map[string]any)
+		s.start()
 	case f.method == rpc.MethodToolsList && m.Kind == rpc.Response:
 		if toClient, err = s.shown(m); err != nil {
 			return failure(m.ID, codeRefused, "the tools of the server cannot be shown: "+err.Error()), nil
@@ -415,7 +426,10 @@ func (s *session) ask(ctx context.Context, method string, params any) (*message,
 	text, err := rpc.EncodeRequest(f.id, method, params)
 	if err == nil {
 		s.client.open[f.id] = f
-		s.send(line(text), f)
+		if !s.send(line(text), f) {
+			delete(s.client.open, f.id)
+			err = errors.New("the server does not read")
+		}
 	}
 	s.mu.Unlock()
 	if err != nil {

@@ -36,7 +36,7 @@ func Stdio(ctx context.Context, o Options, in io.Reader, out io.Writer, command 
 		return 0, err
 	}
 	toServer, toClient := newQueue(), &writer{to: out, gone: make(chan struct{})}
-	s.send = func(line []byte, _ *flight) { toServer.push(line) }
+	s.send = func(line []byte, _ *flight) bool { return toServer.offer(line) }
 	go toServer.drain(p.in)
 	go func() {
 		relayClient(s, in, toServer, toClient)
@@ -216,6 +216,17 @@ func (q *queue) push(line []byte) {
 		q.bytes += len(line)
 		q.change.Broadcast()
 	}
+}
+
+// offer appends a line, unless too much waits already.
+func (q *queue) offer(line []byte) bool {
+	q.mu.Lock()
+	full := q.bytes > 2*queueBytes
+	q.mu.Unlock()
+	if !full {
+		q.push(line)
+	}
+	return !full
 }
 
 // room waits until the queue has room, or is closed.

@@ -203,6 +203,16 @@ func TestBeforeTheBeginning(t *testing.T) {
 	c.want(`"id":3`, `"code":-32600`)
 	c.tell(initialized, call("4", "echo", `{}`)) // the gate lists before the client does
 	c.want(`"id":4`, "done")
+
+	c = begin(t, "good", gate.Options{}) // a client that does not wait
+	c.tell(initialize, initialized, call("1", "echo", `{}`))
+	c.want("protocolVersion")
+	c.want(`"id":1`, "done")
+
+	c = begin(t, "has no tools", gate.Options{}).open()
+	c.tell(call("1", "echo", `{}`))
+	c.want(`"id":1`, "TOOL_UNKNOWN")
+	c.until(func(heard []string) bool { return len(heard) == 2 }) // nothing is listed
 }
 
 // TestCapabilities: the client's capabilities that the gate refuses to use are not announced.
@@ -412,6 +422,12 @@ func TestServerFaults(t *testing.T) {
 	c = begin(t, "floods with requests", gate.Options{}).open()
 	c.tell(call("1", "echo", `{}`))
 	c.want(`"id":1`, "done")
+	c = begin(t, "asks without end", gate.Options{}).open() // and does not read: the gate does not wait for it
+	c.tell(call("1", "echo", `{}`))
+	c.want(`"id":1`, `"code":-32000`)
+	if code := <-c.exit; code != 1 || !strings.Contains(c.log.String(), "does not read the answers") {
+		t.Errorf("the exit status is %d, the log is %s", code, c.log)
+	}
 }
 
 // TestClientVanishes: the server is ended, even if it does not want to.
@@ -514,7 +530,9 @@ func TestManyCalls(t *testing.T) {
 	record := c.record
 	c.record = "" // what was allowed is forgotten
 	before := calls(1000)
-	if after := calls(10_000); after > before+1<<20 {
+	after := calls(10_000)
+	if after > before+1<<20 {
 		t.Errorf("the memory has grown from %d to %d bytes; the record is %s", before, after, record)
 	}
+	t.Logf("%d bytes before 10 000 calls, %d after them", before, after)
 }

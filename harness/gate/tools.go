@@ -37,11 +37,24 @@ func (s *session) begin() {
 	s.start()
 }
 
+// start starts what is due, as soon as the session has begun. Of a server that has no tools,
+// nothing is listed.
 func (s *session) start() {
-	if !s.listing {
+	switch {
+	case !s.agreed || !s.ready || s.due == s.done:
+	case !s.hasTools:
+		s.settle(s.due)
+	case !s.listing:
 		s.listing = true
 		go s.list()
 	}
+}
+
+// settle ends a listing.
+func (s *session) settle(due int) {
+	s.done = due
+	close(s.wake)
+	s.wake = make(chan struct{})
 }
 
 // list lists the tools as long as a listing is due.
@@ -61,9 +74,7 @@ func (s *session) list() {
 			s.fault = err.Error()
 			s.log.Println("fiador mcp gate: the tools of the server cannot be listed: " + s.fault)
 		}
-		s.done = due
-		close(s.wake)
-		s.wake = make(chan struct{})
+		s.settle(due)
 		s.mu.Unlock()
 		select {
 		case <-time.After(listingPause):

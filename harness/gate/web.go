@@ -23,6 +23,7 @@ import (
 // The limits of Handler.
 const (
 	maxSessions   = 100
+	maxPosts      = 64               // requests of the gate that have no answer, of one session
 	maxSessionID  = 1024             // bytes of a server's name of a session
 	bodyTime      = 30 * time.Second // that a client has to send a message
 	sessionHeader = "Mcp-Session-Id"
@@ -172,7 +173,19 @@ func (g *web) visitor(r *http.Request, text []byte) (*visit, outcome) {
 	}
 	ctx, end := context.WithCancel(g.ctx)
 	v = &visit{session: newSession(ctx, g.o), end: end, id: rand.Text(), header: passing(r.Header), busy: 1}
-	v.send = func(line []byte, own *flight) { go g.post(v, line, own) }
+	posts := make(chan struct{}, maxPosts)
+	v.send = func(line []byte, own *flight) bool {
+		select {
+		case posts <- struct{}{}:
+		default:
+			return false
+		}
+		go func() {
+			defer func() { <-posts }()
+			g.post(v, line, own)
+		}()
+		return true
+	}
 	o := v.fromClient(text)
 	if !v.begun {
 		end()
@@ -187,18 +200,27 @@ func (g *web) visitor(r *http.Request, text []byte) (*visit, outcome) {
 		}
 	}
 	full := len(g.sessions) >= maxSessions
-	if !full || idle != nil {
-		g.sessions[v.id] = v
-	}
-	g.mu.Unlock()
-	switch {
-	case full && idle == nil:
+	if full && idle == nil {
+		g.mu.Unlock()
 		end()
 		return nil, o
-	case full:
-		g.remove(idle)
 	}
+	if g.sessions[v.id] = v; full {
+		delete(g.sessions, idle.id)
+		go g.forget(idle)
+	}
+	g.mu.Unlock()
 	return v, o
+}
+
+// forget ends a session that the client has not ended, and tells the server.
+func (g *web) forget(v *visit) {
+	ctx, cancel := context.WithTimeout(v.ctx, ending)
+	defer cancel()
+	if resp, err := g.ask(ctx, v, http.MethodDelete, nil); err == nil {
+		_ = resp.Body.Close()
+	}
+	g.remove(v)
 }
 
 // leave ends a request of a session.
@@ -343,7 +365,7 @@ func (g *web) exchange(w http.ResponseWriter, r *http.Request, v *visit, o outco
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	switch status := resp.StatusCode; {
-	case status == http.StatusNotFound && v.server != "":
+	case status == http.StatusNotFound && resp.Request.Header.Get(sessionHeader) != "":
 		g.lost(w, v, o.request, status, "the server has ended the session")
 		g.remove(v)
 	case status >= 300 && status < 400:

@@ -364,6 +364,11 @@ func TestWebSessions(t *testing.T) {
 	for _, v := range all[1:] {
 		v.want(200, call("1", "echo", `{}`), "done")
 	}
+	for end := time.Now().Add(time.Minute); !slices.Contains(u.all(), "DELETE "); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server does not hear of the session that has ended")
+		}
+	}
 }
 
 // TestWebCancelled: a call that is cancelled before its decision does not reach the server, nor
