@@ -39,7 +39,8 @@ type EffectReason struct {
 	Permits []policy.Permit
 }
 
-// Explain decides one intent as Run does, and says which rules decided. The error is
+// Explain decides one intent as Run does, and says which rules decided. A call of a tool of
+// an MCP server or a client is explained as a hook or a gate asks about it. The error is
 // always a *result.RunError.
 func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explanation, err error) {
 	defer func() {
@@ -47,6 +48,9 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 			x, err = Explanation{}, runerr.Panicked()
 		}
 	}()
+	if _, intent, err := read(deps.Specs, req); err == nil && req.Calls == nil && gate.Tools == nil {
+		req.Calls = intent.ForeignCalls()
+	}
 	in, intent, err := gate.Ask(deps.Specs, req)
 	if err != nil {
 		return Explanation{}, err

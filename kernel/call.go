@@ -72,6 +72,22 @@ func ForeignCall(tool string, listed canon.ContentHash) Call {
 	return Call{Candidates: []Candidate{{Tool: Tool{Type: kind, ToolSHA256: listed}}}}
 }
 
+// ForeignCalls returns the calls of the intent whose tools no registry has, by action; nil:
+// none. An intent can name any tool, so nothing is allowed by this alone.
+func (in Intent) ForeignCalls() map[int]Call {
+	var calls map[int]Call
+	for i, a := range in.Actions {
+		if a.Kind != ActionCall || !foreign(a.ToolID) {
+			continue
+		}
+		if calls == nil {
+			calls = map[int]Call{}
+		}
+		calls[i] = ForeignCall(a.ToolID, "")
+	}
+	return calls
+}
+
 // Bind returns the intent with what a registry makes of its calls, by action.
 func (in Intent) Bind(calls map[int]Call) Intent {
 	in.calls = calls

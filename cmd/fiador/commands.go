@@ -46,6 +46,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"policy", policycmd.Policy},
 		{"tool", func(a *cli.App) *cobra.Command { return toolcmd.Tool(a, runcmd.ToolCall(a), runcmd.ToolPin(a)) }},
 		{"hook", agentcmd.Hook},
+		{"mcp", func(a *cli.App) *cobra.Command { return agentcmd.MCP(a, runcmd.Executing(a)) }},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},

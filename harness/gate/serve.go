@@ -1,0 +1,256 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/rpc"
+)
+
+// maxServed is how many calls of one session are answered at once. Further calls wait.
+const maxServed = 64
+
+// Service is what an MCP server of our own offers.
+type Service struct {
+	Name, Version string
+	Tools         []ServedTool
+	Resources     []Resource
+}
+
+// ServedTool is a tool that takes an intent. Call returns the structured answer, the same in
+// words, and whether the tool failed. It may be called many times at once.
+type ServedTool struct {
+	Name, Description string
+	Call              func(ctx context.Context, intent map[string]any) (answer map[string]any, words string, failed bool)
+}
+
+// Resource is a text that a client can read.
+type Resource struct {
+	URI, Name, Description, MIME string
+	Read                         func(ctx context.Context) (string, error)
+}
+
+// Serve answers one MCP client over a pair of streams until the client closes its own. Standard
+// output gets nothing but the protocol. Calls are answered when they are done, in any order.
+func Serve(ctx context.Context, service Service, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &served{service: service, to: &writer{to: out, gone: make(chan struct{})}, open: map[rpc.ID]context.CancelFunc{}, room: make(chan struct{}, maxServed)}
+	lines := newReader(in)
+	for {
+		text, err := lines.next()
+		if errors.Is(err, errLong) {
+			s.to.write(failure(nil, rpc.CodeInvalid, err.Error()))
+			continue
+		}
+		if err != nil {
+			s.calls.Wait()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+		s.take(ctx, text)
+	}
+}
+
+// served is one session of a server.
+type served struct {
+	service Service
+	to      *writer
+	room    chan struct{}
+	calls   sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[rpc.ID]context.CancelFunc
+}
+
+// take answers one message. A call is answered beside the others.
+func (s *served) take(ctx context.Context, text []byte) {
+	m, err := rpc.Read(text)
+	if err != nil {
+		s.to.write(failure(idOf(text, true), rpc.CodeInvalid, err.Error()))
+		return
+	}
+	switch m.Kind {
+	case rpc.Notification:
+		if m.Method == "notifications/cancelled" {
+			s.cancel(m.Params["requestId"])
+		}
+	case rpc.Request:
+		ctx, done, fresh := s.begin(ctx, m.ID)
+		if !fresh {
+			s.to.write(failure(m.ID, rpc.CodeInvalid, "the id is in use"))
+			return
+		}
+		s.room <- struct{}{}
+		s.calls.Go(func() {
+			defer func() { done(); <-s.room }()
+			answer := s.answer(ctx, m)
+			if ctx.Err() == nil {
+				s.to.write(answer)
+			}
+		})
+	}
+}
+
+func (s *served) begin(ctx context.Context, id rpc.ID) (context.Context, func(), bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[id] != nil {
+		return ctx, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.open[id] = cancel
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, id)
+		cancel()
+	}, true
+}
+
+func (s *served) cancel(id any) {
+	if n, ok := canon.Whole(id); ok {
+		id = n
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.open[id]; cancel != nil {
+		cancel()
+	}
+}
+
+// answer returns the line that answers a request.
+func (s *served) answer(ctx context.Context, m *rpc.Message) (reply []byte) {
+	defer func() {
+		if recover() != nil {
+			reply = failure(m.ID, codeInternal, "an internal error")
+		}
+	}()
+	result, err := s.result(ctx, m)
+	if err != nil {
+		return failure(m.ID, rpc.CodeInvalid, err.Error())
+	}
+	if result == nil {
+		return failure(m.ID, rpc.CodeNoMethod, "the server has no method "+canon.Quote(m.Method))
+	}
+	text, err := rpc.EncodeResult(m.ID, result)
+	if err != nil {
+		return failure(m.ID, codeInternal, "the answer has no canonical form")
+	}
+	return line(text)
+}
+
+const codeInternal = -32603
+
+// result returns the result of a request; nil: the server does not have the method.
+func (s *served) result(ctx context.Context, m *rpc.Message) (any, error) {
+	switch m.Method {
+	case rpc.MethodInitialize:
+		version, _ := m.Params["protocolVersion"].(string)
+		if !slices.Contains(rpc.Versions, version) {
+			version = rpc.Versions[0]
+		}
+		return initialized{version, map[string]struct{}{"resources": {}, "tools": {}}, rpc.Peer{Name: s.service.Name, Version: s.service.Version}}, nil
+	case rpc.MethodPing:
+		return struct{}{}, nil
+	case rpc.MethodToolsList:
+		return s.tools(), nil
+	case rpc.MethodToolsCall:
+		return s.call(ctx, m.Params)
+	case "resources/list":
+		list := make([]resource, 0, len(s.service.Resources))
+		for _, r := range s.service.Resources {
+			list = append(list, resource{URI: r.URI, Name: r.Name, Description: r.Description, MIME: r.MIME})
+		}
+		return map[string][]resource{"resources": list}, nil
+	case "resources/templates/list":
+		return map[string][]resource{"resourceTemplates": {}}, nil
+	case "resources/read":
+		return s.read(ctx, m.Params["uri"])
+	}
+	return nil, nil
+}
+
+type initialized struct {
+	ProtocolVersion string              `json:"protocolVersion"`
+	Capabilities    map[string]struct{} `json:"capabilities"`
+	ServerInfo      rpc.Peer            `json:"serverInfo"`
+}
+
+type resource struct {
+	URI         string  `json:"uri"`
+	Name        string  `json:"name,omitempty"`
+	Description string  `json:"description,omitempty"`
+	MIME        string  `json:"mimeType"`
+	Text        *string `json:"text,omitempty"`
+}
+
+type listed struct {
+	Name        string      `json:"name"`
+	Description string      `json:"description"`
+	InputSchema inputSchema `json:"inputSchema"`
+}
+
+type inputSchema struct {
+	Type       string              `json:"type"`
+	Properties map[string]property `json:"properties"`
+	Required   []string            `json:"required"`
+	Additional bool                `json:"additionalProperties"`
+}
+
+type property struct {
+	Type        string `json:"type"`
+	Description string `json:"description"`
+}
+
+// argument is the one argument of a served tool. No argument chooses a profile, a ledger, a
+// folder or a mode.
+const argument = "intent"
+
+func (s *served) tools() any {
+	list := make([]listed, 0, len(s.service.Tools))
+	for _, t := range s.service.Tools {
+		list = append(list, listed{t.Name, t.Description, inputSchema{
+			Type: "object", Required: []string{argument},
+			Properties: map[string]property{argument: {"object", "What is to be done: goal, constraints, actions, inputs, outputs (intent.schema.json)."}},
+		}})
+	}
+	return map[string][]listed{"tools": list}
+}
+
+// call calls a tool with its one argument.
+func (s *served) call(ctx context.Context, params map[string]any) (any, error) {
+	i := slices.IndexFunc(s.service.Tools, func(t ServedTool) bool { return t.Name == params["name"] })
+	if i < 0 {
+		return nil, errors.New("the server has no such tool")
+	}
+	given, _ := params["arguments"].(map[string]any)
+	intent, ok := given[argument].(map[string]any)
+	if !ok || len(given) != 1 {
+		return nil, errors.New("the tool takes one argument, the object " + argument)
+	}
+	answer, words, failed := s.service.Tools[i].Call(ctx, intent)
+	return answered{[]block{{"text", words}}, answer, failed}, nil
+}
+
+type answered struct {
+	Content    []block        `json:"content"`
+	Structured map[string]any `json:"structuredContent,omitempty"`
+	IsError    bool           `json:"isError"`
+}
+
+func (s *served) read(ctx context.Context, uri any) (any, error) {
+	i := slices.IndexFunc(s.service.Resources, func(r Resource) bool { return r.URI == uri })
+	if i < 0 {
+		return nil, errors.New("the server has no such resource")
+	}
+	r := s.service.Resources[i]
+	text, err := r.Read(ctx)
+	return map[string][]resource{"contents": {{URI: r.URI, MIME: r.MIME, Text: &text}}}, err
+}
