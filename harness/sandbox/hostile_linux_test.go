@@ -590,11 +590,14 @@ func TestHostileAsUser(t *testing.T) {
 		t.Skip("not root: the tests beside this one are those of an ordinary user, and nobody tests as root")
 	}
 	t.Parallel()
+	// The kernel counts the processes of a user on the whole machine, and this list takes all
+	// that it can get. So this list has a user that no other test has.
+	user := 61184 + os.Getpid()%4096
 	base, self := hostileBase(t)
 	temp := filepath.Join(base, "temp")
 	setuid := filepath.Join(base, "setuid")
 	for _, err := range []error{
-		os.Mkdir(temp, 0o700), os.Chown(temp, 65534, 65534),
+		os.Mkdir(temp, 0o700), os.Chown(temp, user, user),
 		exec.Command("cp", self, setuid).Run(), os.Chmod(setuid, 0o755|os.ModeSetuid),
 	} {
 		if err != nil {
@@ -604,7 +607,7 @@ func TestHostileAsUser(t *testing.T) {
 	cmd := exec.Command(self, "-test.run=^TestHostile", "-test.v", "-test.timeout=10m")
 	cmd.Dir = temp
 	cmd.Env = rehearsal.Env(roleHalf+"=user", "HOME=/tmp", "TMPDIR="+temp, "PATH="+os.Getenv("PATH"), setuidVar+"="+setuid, killRounds+"="+os.Getenv(killRounds), rehearsal.Form())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, failures(out))

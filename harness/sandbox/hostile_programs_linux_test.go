@@ -1734,12 +1734,17 @@ func exhaustDescriptors([]string) (string, error) {
 }
 
 // countTasks starts sleeping programs until there are args[0] of them or the kernel refuses
-// more.
+// more. With a second argument it ends all of them again.
 func countTasks(args []string) (string, error) {
 	n, _ := strconv.Atoi(args[0])
 	for i := range n {
-		if err := exec.Command("/usr/bin/sleep", "60").Start(); err != nil {
+		cmd := exec.Command("/usr/bin/sleep", "60")
+		if err := cmd.Start(); err != nil {
 			return "", fmt.Errorf("after %d: %w", i, err)
+		}
+		if len(args) > 1 {
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
 		}
 	}
 	return args[0] + " processes", nil
