@@ -537,12 +537,11 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// restricted starts the program in a user namespace that cannot have a further one, as on
-// a machine where user.max_user_namespaces is 0.
-func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd, out, errs := b.command(t, args...)
-	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces || exit 99; exec "$0" "$@"`, cmd.Path}, args...)
+// restrict changes a command so that its program runs in a user namespace that cannot have
+// a further one, as on a machine where user.max_user_namespaces is 0. The shell that ends
+// with 99 if it cannot set the limit becomes the program.
+func restrict(cmd *exec.Cmd) {
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces || exit 99; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getuid(), Size: 1}},
@@ -550,6 +549,13 @@ func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, 
 		Credential:  &syscall.Credential{Uid: 1000, Gid: 1000, NoSetGroups: true},
 		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
 	}
+}
+
+// restricted runs the program as restrict changes it.
+func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd, out, errs := b.command(t, args...)
+	restrict(cmd)
 	err := cmd.Run()
 	if code = status(t, err); code == 99 {
 		t.Skipf("the limit of user namespaces cannot be set here: %s", errs)

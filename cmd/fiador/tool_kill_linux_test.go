@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -11,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +23,7 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -37,14 +42,20 @@ func toolProfile(hosts string) string {
 // slowCall is a call of a tool that does not end by itself.
 type slowCall struct {
 	bench
-	mark string       // is in the command line of each process of the call
-	open atomic.Int64 // connections of the call
+	kind      string
+	isolation sandbox.Isolation
+	mark      string       // is in the command line of each process of the call
+	open      atomic.Int64 // connections of the call
+	asked     atomic.Int64 // requests that the server does not answer
 }
 
-// newSlowCall makes the tool T of one type, and a profile under which it may be called.
-func newSlowCall(t *testing.T, kind string) *slowCall {
+// slowKinds are the kinds of slow calls: the type of the adapter, and what comes after it.
+var slowKinds = []string{"cli", "sdk", "mcp over pipes", "mcp over HTTP", "api"}
+
+// newSlowCall makes the tool T of one kind, and a profile under which it may be called.
+func newSlowCall(t *testing.T, kind string, isolation sandbox.Isolation) *slowCall {
 	t.Helper()
-	c := &slowCall{bench: newBench(t), mark: seconds()}
+	c := &slowCall{bench: newBench(t), kind: kind, isolation: isolation, mark: seconds()}
 	script := "trap '' TERM; echo x >f; setsid sleep " + c.mark + " & sleep " + c.mark + "; sleep " + c.mark
 	quoted, err := canon.Canonical(script)
 	if err != nil {
@@ -60,40 +71,34 @@ func newSlowCall(t *testing.T, kind string) *slowCall {
 			t.Skip("python3 is not installed here")
 		}
 		how = `{"language":"python","import_path":"subprocess","function_mapping":{"go":"run"}}`
-	case "mcp":
+	case "mcp over pipes":
 		how = `{"server":"s","transport":"stdio","tool_mapping":{"go":"go"}}`
 		ready, err := canon.Canonical(`read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'; read l; ` + script)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(filepath.Join(c.dir, "tools/servers"), 0o755); err != nil {
-			t.Fatal(err)
+		c.server(t, `"command":["sh","-c",`+string(ready)+`]`)
+	case "mcp over HTTP", "api":
+		host := "localhost:" + c.serve(t)
+		how = `{"base_url":"http://` + host + `","auth_method":"none","endpoint_mapping":{"go":"GET /"}}`
+		if kind != "api" {
+			how = `{"server":"s","transport":"http","tool_mapping":{"go":"go"}}`
+			c.server(t, `"url":"http://`+host+`/"`)
 		}
-		put(t, c.dir, "tools/servers/s.json", `{"command":["sh","-c",`+string(ready)+`],"tools":{"go":"`+string(canon.Sum(nil))+`"}}`)
-	case "api":
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				c.open.Add(1)
-			case http.StateClosed:
-				c.open.Add(-1)
-			}
-		}
-		server.Start()
-		t.Cleanup(server.Close)
-		_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
-		entry := `["private:localhost:` + port + `"]`
-		how = `{"base_url":"http://localhost:` + port + `","auth_method":"none","endpoint_mapping":{"go":"GET /"}}`
-		hosts, network = entry, `,"sandbox_override":{"network":{"enabled":true,"allow":`+entry+`}}`
+		hosts = `["private:` + host + `"]`
+		network = `,"sandbox_override":{"network":{"enabled":true,"allow":` + hosts + `}}`
 	}
+	adapterType, _, _ := strings.Cut(kind, " ")
 	if err := os.MkdirAll(filepath.Join(c.dir, "tools/T"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	put(t, c.dir, "tools/T/tool.json", `{"tool_id":"T","name":"t","version":"1.0.0","status":"active","adapters":["A"]}`)
-	put(t, c.dir, "tools/T/A.json", `{"adapter_id":"A","name":"a","version":"1.0.0","tool_id":"T","type":"`+kind+`","interface":{"`+kind+`":`+how+`}`+network+`}`)
+	put(t, c.dir, "tools/T/A.json", `{"adapter_id":"A","name":"a","version":"1.0.0","tool_id":"T","type":"`+adapterType+`","interface":{"`+adapterType+`":`+how+`}`+network+`}`)
 	if err := os.Mkdir(filepath.Join(c.dir, "policy"), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	if hosts != "" && isolation == sandbox.Confined { // it cannot list hosts; the adapter lists its own
+		hosts = `"*"`
 	}
 	put(t, c.dir, "policy/profile.json", toolProfile(hosts))
 	if _, stderr, code := c.run(t, "tool", "index", filepath.Join(c.dir, "tools")); code != 0 {
@@ -102,15 +107,88 @@ func newSlowCall(t *testing.T, kind string) *slowCall {
 	return c
 }
 
+// server writes the server s of the registry.
+func (c *slowCall) server(t *testing.T, how string) {
+	t.Helper()
+	doc, err := canon.Parse([]byte(slowTool), len(slowTool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, pin, err := canon.Artifact(doc.Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(c.dir, "tools/servers"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.dir, "tools/servers/s.json", `{`+how+`,"tools":{"go":"`+string(pin)+`"}}`)
+}
+
+// slowTool is what an MCP server says about its tool.
+const slowTool = `{"name":"go","inputSchema":{"type":"object"}}`
+
+// serve starts a server that does not answer the call, and returns its port. It answers what
+// an MCP client asks before the call.
+func (c *slowCall) serve(t *testing.T) (port string) {
+	t.Helper()
+	before := map[string]string{
+		"initialize":                `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`,
+		"notifications/initialized": "",
+		"tools/list":                `{"tools":[` + slowTool + `]}`,
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		body, _ := io.ReadAll(r.Body) // a server notices the end of a connection only after the body
+		_ = json.Unmarshal(body, &m)
+		switch answer, ok := before[m.Method]; {
+		case !ok:
+			c.asked.Add(1)
+			<-r.Context().Done()
+			c.asked.Add(-1)
+		case answer == "":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer)
+		}
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			c.open.Add(1)
+		case http.StateClosed:
+			c.open.Add(-1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	_, port, _ = strings.Cut(server.Listener.Addr().String(), ":")
+	return port
+}
+
+// program returns the command for the program where it has the isolation of the call.
+func (c *slowCall) program(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd, stdout, stderr = c.command(t, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if c.isolation == sandbox.Confined {
+		restrict(cmd)
+	}
+	return cmd, stdout, stderr
+}
+
 // start starts the call in a process group of its own.
-func (c *slowCall) start(t *testing.T, kind string) (cmd *exec.Cmd, said func() string) {
+func (c *slowCall) start(t *testing.T) (cmd *exec.Cmd, said func() string) {
 	t.Helper()
 	args := []string{"tool", "call", "T", "--tools", filepath.Join(c.dir, "tools"), "--policy", filepath.Join(c.dir, "policy"), "--work", c.work}
-	if kind == "sdk" {
+	if c.kind == "sdk" {
 		args = append(args, "--param", `args=["sleep","`+c.mark+`"]`)
 	}
-	cmd, stdout, stderr := c.command(t, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd, stdout, stderr := c.program(t, args...)
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +199,7 @@ func (c *slowCall) start(t *testing.T, kind string) (cmd *exec.Cmd, said func() 
 func (c *slowCall) begun(t *testing.T, said func() string) time.Duration {
 	t.Helper()
 	since := time.Now()
-	for c.open.Load() == 0 && len(runningWith(t, c.mark)) == 0 {
+	for c.asked.Load() == 0 && len(runningWith(t, c.mark)) == 0 {
 		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
 			t.Fatalf("the call does not begin: %s", said())
 		}
@@ -153,45 +231,70 @@ func (c *slowCall) clean(t *testing.T, when string, pid int) {
 	}
 }
 
-// TestToolKilled kills the program at moments of a call of each type: at any moment of its
-// start, and while the call is under way. Its processes and connections end, nothing is
-// applied, and the next command removes the rest. An interrupt leaves nothing to remove.
+// next checks that the next command works and says nothing.
+func (c *slowCall) next(t *testing.T, when string) {
+	t.Helper()
+	args := sh("echo next; pwd")
+	if c.isolation == sandbox.Confined {
+		args = slices.Insert(args, 1, "--isolation", "confined")
+	}
+	cmd, stdout, stderr := c.program(t, args...)
+	code := status(t, cmd.Run())
+	if code == 99 {
+		t.Skipf("the limit of user namespaces cannot be set here: %s", stderr)
+	}
+	if said, full := stdout.String(), stdout.String() == "next\n/work\n"; !strings.HasPrefix(said, "next\n/") || full != (c.isolation == sandbox.Full) || stderr.Len() > 0 || code != 0 {
+		t.Errorf("%s: the next command: exit status %d, stdout %q, stderr %q", when, code, said, stderr)
+	}
+}
+
+// TestToolKilled kills the program at 100 random moments of calls of each kind, in each
+// isolation: in its start, and while the call is under way. Its processes and connections
+// end, nothing is applied, and the next command removes the rest. An interrupt leaves
+// nothing to remove.
 func TestToolKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
-	for _, kind := range []string{"cli", "sdk", "mcp", "api"} {
-		t.Run(kind, func(t *testing.T) {
-			c := newSlowCall(t, kind)
-			cmd, said := c.start(t, kind)
-			start := c.begun(t, said)
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
-			if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.HasPrefix(said(), `{"code":"RUN_E005","details":{"hint":"run it again"},"message":"interrupted`) {
-				t.Errorf("interrupted: exit status %d, %s", got, said())
-			}
-			c.clean(t, "interrupted", cmd.Process.Pid)
-			seed := uint64(time.Now().UnixNano())
-			random := rand.New(rand.NewPCG(seed, 0))
-			for i := range rehearsal.Count(10, 100) {
-				cmd, said := c.start(t, kind)
-				from, span := "start", start
-				if i%2 == 0 {
-					c.begun(t, said)
-					from, span = "the begin of the call", 20*time.Millisecond
-				}
-				delay := time.Duration(random.Int64N(int64(span)))
-				time.Sleep(delay)
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				_ = cmd.Wait()
-				when := fmt.Sprintf("killed %s after %s (seed %d)", delay, from, seed)
-				gone(t, c.mark)
-				if stdout, errs, code := c.run(t, sh("echo next")...); stdout != "next\n" || errs != "" || code != 0 {
-					t.Errorf("%s: the next command: exit status %d, stdout %q, stderr %q", when, code, stdout, errs)
-				}
-				c.clean(t, when, cmd.Process.Pid)
-			}
-		})
+	for _, isolation := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
+		for _, kind := range slowKinds {
+			t.Run(string(isolation)+"/"+kind, func(t *testing.T) {
+				c := newSlowCall(t, kind, isolation)
+				c.next(t, "before all")
+				c.killed(t, rehearsal.Count(10, 100)/len(slowKinds))
+			})
+		}
+	}
+}
+
+// killed interrupts one call, and then kills as many as rounds says.
+func (c *slowCall) killed(t *testing.T, rounds int) {
+	t.Helper()
+	cmd, said := c.start(t)
+	start := c.begun(t, said)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.HasPrefix(said(), `{"code":"RUN_E005","details":{"hint":"run it again"},"message":"interrupted`) {
+		t.Errorf("interrupted: exit status %d, %s", got, said())
+	}
+	c.clean(t, "interrupted", cmd.Process.Pid)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range rounds {
+		cmd, said := c.start(t)
+		from, span := "start", start
+		if i%2 == 0 {
+			c.begun(t, said)
+			from, span = "the begin of the call", 20*time.Millisecond
+		}
+		delay := time.Duration(random.Int64N(int64(span)))
+		time.Sleep(delay)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		when := fmt.Sprintf("killed %s after %s (seed %d)", delay, from, seed)
+		gone(t, c.mark)
+		c.next(t, when)
+		c.clean(t, when, cmd.Process.Pid)
 	}
 }
