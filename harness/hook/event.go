@@ -70,12 +70,17 @@ func (c Client) Read(src []byte, o Options) (Call, error) {
 			name = kernel.ToolOfServer + server + "/" + tool
 		}
 	}
-	arguments := e.input
-	if arguments == nil {
-		arguments = map[string]any{"input": e.text}
+	var arguments any = e.input
+	if e.input == nil {
+		arguments = textInput{e.text}
 	}
 	call.Question.Actions = []agent.Action{agent.Call(name, arguments, "")}
 	return call, nil
+}
+
+// textInput is the input of a tool that takes a text.
+type textInput struct {
+	Input string `json:"input"`
 }
 
 // parse reads an event strictly.
