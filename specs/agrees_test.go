@@ -17,7 +17,8 @@ func judged() []Kind {
 	return []Kind{KindAdapter, KindIntent, KindProfile, KindRunResult, KindServer, KindTool, KindToolIndex}
 }
 
-// agree fails unless Walk and gojsonschema find the same of a value: valid, or not.
+// agree fails unless Walk and gojsonschema find the same of a value: valid, or not. Skim must
+// not accept the text of a value that is not valid.
 func agree(t *testing.T, s *Set, k Kind, v any) (valid bool) {
 	t.Helper()
 	c, err := s.schemas[k]()
@@ -32,6 +33,9 @@ func agree(t *testing.T, s *Set, k Kind, v any) (valid bool) {
 	if (faults == 0) != (len(list) == 0) {
 		text, _ := canon.Canonical(v)
 		t.Errorf("%s: Walk finds %d faults, gojsonschema %q in\n%s", k, faults, found(list), text)
+	}
+	if text, err := canon.Canonical(v); err == nil && faults > 0 && Skim(k, string(text), func(string, []string) {}) {
+		t.Errorf("%s: Walk finds %d faults, Skim none in\n%s", k, faults, text)
 	}
 	return faults == 0
 }

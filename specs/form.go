@@ -8,13 +8,14 @@ import (
 	"sync"
 )
 
-// form is a pattern. A pattern that is a row of characters and classes with counts is
-// matched here, because the library needs too long to compile it at the start of a
+// form is a pattern. A pattern that is a row of characters and classes with counts, the end
+// of which may be optional, is matched here, because the library needs too long to compile it at the start of a
 // process. The library matches all other patterns.
 type form struct {
 	pattern string
 	once    sync.Once
 	row     []class
+	whole   int            // a text may end before this class; -1 if before none
 	regexp  *regexp.Regexp // nil if row is the whole pattern
 }
 
@@ -28,7 +29,7 @@ type class struct {
 func (f *form) fits(text string) bool {
 	f.once.Do(func() {
 		var ok bool
-		if f.row, ok = rowOf(f.pattern); !ok {
+		if f.row, f.whole, ok = rowOf(f.pattern); !ok {
 			f.regexp = regexp.MustCompile(f.pattern) // from an embedded schema, which the tests compile
 		}
 	})
@@ -36,6 +37,9 @@ func (f *form) fits(text string) bool {
 		return f.regexp.MatchString(text)
 	}
 	for i := range f.row {
+		if i == f.whole && text == "" {
+			return true
+		}
 		c, n := &f.row[i], 0
 		for n < len(text) && n < c.most && text[n] < 128 && c.set[text[n]] {
 			n++
@@ -50,26 +54,34 @@ func (f *form) fits(text string) bool {
 
 // rowOf reads a pattern that is such a row, from the beginning to the end of a text. A
 // class with an unlimited count shares no character with the next class, so there is
-// only one way to match.
-func rowOf(pattern string) ([]class, bool) {
+// only one way to match. If the pattern ends with an optional group, as in ^a(b)?$, then
+// whole is the index of the group's first class, otherwise -1.
+func rowOf(pattern string) ([]class, int, bool) {
 	rest, from := strings.CutPrefix(pattern, "^")
 	rest, to := strings.CutSuffix(rest, "$")
+	group, whole := "", -1
+	if at := strings.IndexByte(rest, '('); at > 0 && rest[at-1] != '\\' && strings.HasSuffix(rest, ")?") {
+		rest, group = rest[:at], rest[at+1:len(rest)-len(")?")]
+	}
 	var row []class
-	for from && to && rest != "" {
+	for from && to && rest+group != "" {
+		if rest == "" {
+			whole, rest, group = len(row), group, ""
+		}
 		c := class{least: 1, most: 1}
 		var ok bool
 		if rest, ok = c.read(rest); !ok {
-			return nil, false
+			return nil, -1, false
 		}
 		if rest, ok = c.often(rest); !ok {
-			return nil, false
+			return nil, -1, false
 		}
 		if n := len(row); n > 0 && row[n-1].least < row[n-1].most && row[n-1].meets(c) {
-			return nil, false
+			return nil, -1, false
 		}
 		row = append(row, c)
 	}
-	return row, from && to
+	return row, whole, from && to
 }
 
 // read removes a character or a class from the front of a pattern.

@@ -240,6 +240,14 @@ func (s *shape) fits(v string) bool {
 	return n >= s.minLength && (s.maxLength < 0 || n <= s.maxLength)
 }
 
+// takes says whether the shape of a string allows it.
+func (s *shape) takes(text string) bool {
+	if s.enum != nil {
+		return slices.ContainsFunc(s.enum, func(one any) bool { return one == text })
+	}
+	return s.fits(text) && (s.form == nil || s.form.fits(text))
+}
+
 // typeOf returns the JSON type of a decoded value, or "" if it has none.
 func typeOf(v any) string {
 	switch v.(type) {

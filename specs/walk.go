@@ -231,22 +231,17 @@ func (w *walk) list(s *shape, v any) {
 func (w *walk) text(s *shape, v any) {
 	text, ok := v.(string)
 	switch {
+	case ok && s.takes(text):
 	case s.enum != nil:
-		if !ok || !slices.Contains(s.enum, any(text)) {
-			w.fault("not one of %s", words(s.enum))
-		}
+		w.fault("not one of %s", words(s.enum))
 	case s.form != nil:
-		if !ok || !s.fits(text) || !s.form.fits(text) {
-			w.fault("not %s", s.form.words(s))
-		}
+		w.fault("not %s", s.form.words(s))
 	case !ok && w.inObject():
 		w.fault("not a string")
-	case !ok || !s.fits(text):
-		if s.minLength > 0 || w.inObject() {
-			w.fault("not a string of %d to %d characters", max(0, s.minLength), s.maxLength)
-		} else {
-			w.fault("not a string of at most %d characters", s.maxLength)
-		}
+	case s.minLength > 0 || w.inObject():
+		w.fault("not a string of %d to %d characters", max(0, s.minLength), s.maxLength)
+	default:
+		w.fault("not a string of at most %d characters", s.maxLength)
 	}
 }
 

@@ -106,26 +106,37 @@ func (r *Registry) readIndex() error {
 		return r.fault(IndexFile, "the index cannot be read: "+runerr.Reason(err), staleHint)
 	}
 	text, ended := bytes.CutSuffix(src, []byte("\n"))
-	doc, err := canon.ParseCanonical(text, maxIndex-1)
-	if parse, ok := errors.AsType[*canon.Error](err); ok && parse.Kind != canon.KindCanonical {
-		return runerr.Read(r.shown(IndexFile), err)
-	}
-	if err != nil || !ended {
-		return r.fault(IndexFile, "the index is not canonical JSON with a line feed", staleHint)
-	}
-	violations, err := r.set.Validate(specs.KindToolIndex, doc.Value())
-	if err != nil {
-		return runerr.Internal("the index could not be held against its schema", err)
-	}
-	if len(violations) > 0 {
-		return r.fault(IndexFile, violations[0].Pointer+": "+violations[0].Msg, staleHint)
-	}
-	index, err := indexDecoder.Decode(doc.Value())
-	if err != nil {
-		return runerr.Internal("the index fits its schema and is no index", err)
+	index, ok := skim(string(text))
+	if !ok || !ended || len(src) > maxIndex {
+		if index, err = r.parseIndex(text, ended); err != nil {
+			return err
+		}
 	}
 	r.index, r.sha256 = *index, canon.Sum(src)
 	return nil
+}
+
+// parseIndex reads an index, and words its faults. ended says that a line feed followed it.
+func (f folder) parseIndex(text []byte, ended bool) (*Index, error) {
+	doc, err := canon.ParseCanonical(text, maxIndex-1)
+	if parse, ok := errors.AsType[*canon.Error](err); ok && parse.Kind != canon.KindCanonical {
+		return nil, runerr.Read(f.shown(IndexFile), err)
+	}
+	if err != nil || !ended {
+		return nil, f.fault(IndexFile, "the index is not canonical JSON with a line feed", staleHint)
+	}
+	violations, err := f.set.Validate(specs.KindToolIndex, doc.Value())
+	if err != nil {
+		return nil, runerr.Internal("the index could not be held against its schema", err)
+	}
+	if len(violations) > 0 {
+		return nil, f.fault(IndexFile, violations[0].Pointer+": "+violations[0].Msg, staleHint)
+	}
+	index, err := indexDecoder.Decode(doc.Value())
+	if err != nil {
+		return nil, runerr.Internal("the index fits its schema and is no index", err)
+	}
+	return index, nil
 }
 
 // SHA256 returns the digest of the index.
