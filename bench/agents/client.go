@@ -22,17 +22,19 @@ type Client struct {
 	Package string // of npm, with the version whose behaviour the tests state
 	files   func(p Place) map[string]string
 	args    []string
+	unpacks string // the folder beneath HOME that the client unpacks itself into
 	env     func(p Place) []string
 }
 
 // Place is all that a started client sees: a HOME of its own, a project, an endpoint, a hook
 // and an MCP server.
 type Place struct {
-	Dir     string // holds home, project and tmp
-	URL     string
-	Hook    string   // a command line of the shell; none where it is empty
-	Server  []string // the argv of the MCP server "probe"
-	Seconds int      // the hook's timeout as the client keeps it
+	Dir      string // holds home, project and tmp
+	URL      string
+	Hook     string   // a command line of the shell; none where it is empty
+	Server   []string // the argv of the MCP server "probe"
+	Seconds  int      // the hook's timeout as the client keeps it
+	Unpacked string   // a folder that clients of several places unpack themselves into
 }
 
 // Home is the client's HOME.
@@ -43,6 +45,9 @@ func (p Place) Project() string { return filepath.Join(p.Dir, "project") }
 
 // Prompt is what the user asks for.
 const Prompt = "Do the one thing that is to be done."
+
+// LastWord is the model's answer to each request that gets no tool call.
+const LastWord = "Nothing else is to be done."
 
 // Clients are the coding agents in the order of the design.
 var Clients = []Client{
@@ -102,7 +107,8 @@ args = %s
 	},
 	{
 		Name: "copilot", Command: "copilot", Package: "@github/copilot@1.0.102",
-		args: []string{"--allow-all-tools", "--no-auto-update", "-p", Prompt},
+		unpacks: ".cache/copilot/pkg",
+		args:    []string{"--allow-all-tools", "--no-auto-update", "-p", Prompt},
 		env: func(p Place) []string {
 			return []string{"COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=" + p.URL + "/v1", "COPILOT_PROVIDER_API_KEY=made-up",
 				"COPILOT_MODEL=gpt-5", "COPILOT_AUTO_UPDATE=false"}
@@ -130,6 +136,12 @@ func list(s []string) string {
 	return string(b)
 }
 
+// quote returns a text as a JSON string.
+func quote(s string) string {
+	b, _ := json.Marshal(s) // a string always has a JSON form
+	return string(b)
+}
+
 // Find returns the client's command, and skips the test where it is missing.
 func (c Client) Find(t testing.TB) string {
 	t.Helper()
@@ -149,29 +161,12 @@ func (c Client) Find(t testing.TB) string {
 func (c Client) Run(t testing.TB, p Place) string {
 	t.Helper()
 	path := c.Find(t)
-	for _, dir := range []string{"home", "project", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(p.Dir, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range c.files(p) {
-		name = filepath.Join(p.Dir, name)
-		if text == "" {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	c.prepare(t, p)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, c.args...)
-	cmd.Dir = p.Project()
-	cmd.Env = append(c.env(p), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "HOME="+p.Home(), "TMPDIR="+filepath.Join(p.Dir, "tmp"),
-		"NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "SHELL=/bin/sh")
+	cmd.Dir, cmd.Env = p.Project(), append(c.env(p), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "HOME="+p.Home(),
+		"TMPDIR="+filepath.Join(p.Dir, "tmp"), "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "SHELL=/bin/sh")
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
@@ -179,4 +174,35 @@ func (c Client) Run(t testing.TB, p Place) string {
 		said += "\n" + err.Error()
 	}
 	return said
+}
+
+// prepare makes the place's folders and the client's files in them.
+func (c Client) prepare(t testing.TB, p Place) {
+	t.Helper()
+	for _, dir := range []string{p.Project(), filepath.Join(p.Dir, "tmp"), filepath.Dir(filepath.Join(p.Home(), c.unpacks))} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range c.files(p) {
+		if text != "" {
+			write(t, filepath.Join(p.Dir, name), text)
+		}
+	}
+	if c.unpacks != "" && p.Unpacked != "" {
+		if err := os.Symlink(p.Unpacked, filepath.Join(p.Home(), c.unpacks)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// write writes a file and makes its folder.
+func write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -24,6 +24,7 @@ type session struct {
 	args   string // more arguments of the client
 	env    string
 	calls  []sent
+	unseen string // a file that a tool makes although no hook sees its call
 }
 
 // fn and text are a call of a function and of a tool that takes plain text.
@@ -72,7 +73,7 @@ var sessions = []session{
 		fn("agent", "Agent", `{"description":"A helper","prompt":"Say hello","subagent_type":"general-purpose"}`),
 		fn("bash-in-agent", "Bash", `{"command":"echo made > sub.txt","description":"Make a file"}`),
 	}},
-	{client: "codex", calls: []sent{
+	{client: "codex", unseen: "typed.txt", calls: []sent{
 		fn("exec_command", "exec_command", `{"cmd":"echo made > made.txt"}`),
 		fn("exec_command-workdir", "exec_command", `{"cmd":"pwd","workdir":"src"}`),
 		fn("exec_command-shell", "exec_command", `{"cmd":"echo $0","shell":"/bin/dash","login":false}`),
@@ -179,6 +180,7 @@ func neutral(event string, p Place) string {
 
 // TestEvents: the clients send the events that the tests of harness/hook read.
 func TestEvents(t *testing.T) {
+	full(t)
 	for _, s := range sessions {
 		t.Run(s.client, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +190,8 @@ func TestEvents(t *testing.T) {
 }
 
 func testEvents(t *testing.T, s session) {
-	c, p := client(t, s.client), place(t)
+	c := client(t, s.client)
+	p := place(t, c)
 	c.args = append(append(c.args[:len(c.args)-1:len(c.args)-1], strings.Fields(s.args)...), Prompt)
 	env := c.env
 	c.env = func(p Place) []string { return append(env(p), strings.Fields(s.env)...) }
@@ -225,6 +228,9 @@ func testEvents(t *testing.T, s session) {
 		} else if old, err := os.ReadFile(name); err != nil || string(old) != event {
 			t.Errorf("%s (%v): the client sends\n%s", name, err, event)
 		}
+	}
+	if s.unseen != "" && !ran(p, s.unseen) {
+		t.Errorf("%s is not there: a tool that went past the hook does so no more, or fails", s.unseen)
 	}
 	if len(got) < len(want) {
 		t.Errorf("no event for %s; the client says\n%s\nand asked\n%s", want[len(got)], said, m.Log())

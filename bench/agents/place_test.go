@@ -1,9 +1,14 @@
 package agents
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // client returns the client of a name.
@@ -11,7 +16,6 @@ func client(t testing.TB, name string) Client {
 	t.Helper()
 	for _, c := range Clients {
 		if c.Name == name {
-			c.Find(t)
 			return c
 		}
 	}
@@ -19,9 +23,11 @@ func client(t testing.TB, name string) Client {
 	panic("not reached")
 }
 
-// place returns a place of its own for a client, with the MCP server in it.
-func place(t testing.TB) Place {
+// place returns a place of its own for a client, with the MCP server in it. It skips the test
+// where the client is missing.
+func place(t testing.TB, c Client) Place {
 	t.Helper()
+	path := c.Find(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -35,16 +41,42 @@ func place(t testing.TB) Place {
 	if err := os.Symlink(self, p.Server[0]); err != nil {
 		t.Fatal(err)
 	}
+	if c.unpacks != "" {
+		if p.Unpacked, err = unpack(path, c.unpacks); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return p
 }
 
-// write writes a file and makes its folder.
-func write(t testing.TB, name, text string) {
+// full skips a test outside the full form.
+func full(t testing.TB) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
+	if os.Getenv(rehearsal.FullVar) != "1" {
+		t.Skip("it starts each client several times: only with " + rehearsal.FullVar + "=1")
 	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+}
+
+var unpacking struct {
+	sync.Mutex
+	done bool
+}
+
+// unpack has the one client that unpacks itself beneath HOME do so, once for all tests, and
+// returns the folder.
+func unpack(path, folder string) (string, error) {
+	unpacking.Lock()
+	defer unpacking.Unlock()
+	home := filepath.Join(scratch, "home")
+	if unpacking.done {
+		return filepath.Join(home, folder), nil
 	}
+	cmd := exec.Command(path, "--version")
+	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + scratch, "PATH=" + os.Getenv("PATH"), "COPILOT_AUTO_UPDATE=false"}
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, said)
+	}
+	unpacking.done = true
+	return filepath.Join(home, folder), nil
 }
