@@ -27,8 +27,8 @@ type Source struct {
 	Path  string
 }
 
-// Read reads a whole file, or standard input for "-". It reads regular files, pipes and
-// character devices, at most one byte more than most, and gives up after five seconds
+// Read reads a whole file, or standard input for "-". It reads regular files, pipes,
+// sockets and character devices, at most one byte more than most, and gives up after five seconds
 // without a byte. Its error is a RUN_E001.
 func (a *App) Read(ctx context.Context, name string, most int) (Source, error) {
 	src := Source{Path: screen.Path(name)}
@@ -213,10 +213,10 @@ func (a *App) open(name string) (*os.File, int, error) {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return f, int(min(info.Size(), 1<<30)), nil
-	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) != 0: // standard input can be a socket
 		return f, 0, nil
 	case mode.IsDir():
 		return nil, 0, runerr.Unreadable(path, "a folder, not a file", "name the file in it")
 	}
-	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device", "")
+	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device nor a socket", "")
 }
