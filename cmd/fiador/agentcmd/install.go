@@ -379,11 +379,12 @@ Exit codes:
 
 func (i *installation) test(a *cli.App, ctx context.Context) error {
 	line, file, err := i.installed()
-	if err == nil && line == "" {
-		err = errors.New("no hook of " + i.client.Product + " is there")
-	}
+	reason := "no hook of " + i.client.Product + " is there"
 	if err != nil {
-		return runerr.Unreadable(file, runerr.Reason(err), "fiador hook install "+i.client.Name+" puts it there")
+		reason = runerr.Reason(err)
+	}
+	if line == "" {
+		return runerr.Unreadable(file, reason, "fiador hook install "+i.client.Name+" puts it there")
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
