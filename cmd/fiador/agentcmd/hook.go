@@ -92,7 +92,8 @@ Exit codes:
   2  blocked: the answer gives the reason`,
 		Example: `  fiador hook install claude-code --policy ./profile
   fiador hook claude-code --policy dev <event.json`,
-		Args: cli.ExactArgs("CLIENT"),
+		Args:      cli.ExactArgs("CLIENT"),
+		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := clientOf(args[0])
 			if err != nil {

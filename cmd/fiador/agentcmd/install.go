@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/hook"
@@ -101,7 +102,8 @@ Exit codes:
 		Example: `  fiador hook install claude-code --policy ./profile --ledger ~/ledger --ledger-key ~/gate.key
   fiador hook install codex --scope system --policy /etc/fiador/profile
   fiador hook install gemini --scope project --sandbox --dry-run`,
-		Args: cli.ExactArgs("CLIENT"),
+		Args:      cli.ExactArgs("CLIENT"),
+		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("tree") {
 				f.tree = f.Tree
@@ -125,6 +127,13 @@ func (i *installation) install(a *cli.App, ctx context.Context, f hookFlags) err
 	}
 	if err := f.apart(); err != nil {
 		return err
+	}
+	sources, err := policies.Sources(f.GateFlags)
+	if err != nil {
+		return err
+	}
+	if _, err := policies.OpenGateAhead(ctx, a, sources)(); err != nil {
+		return err // with such a policy the hook would block every call
 	}
 	words, err := f.words(true)
 	if err != nil {
@@ -229,8 +238,9 @@ its old bytes again; otherwise every other byte stays.
 Exit codes:
   0  not installed any more
   2  the file could not be changed`,
-		Example: "  fiador hook uninstall claude-code",
-		Args:    cli.ExactArgs("CLIENT"),
+		Example:   "  fiador hook uninstall claude-code",
+		Args:      cli.ExactArgs("CLIENT"),
+		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := i.open(a, args[0], tree); err != nil {
 				return err
@@ -302,8 +312,9 @@ installed line.
 Exit codes:
   0  the hook is installed somewhere
   1  it is installed nowhere`,
-		Example: "  fiador hook status codex",
-		Args:    cobra.MaximumNArgs(1),
+		Example:   "  fiador hook status codex",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = clientNames()
@@ -363,8 +374,9 @@ that the events ask for is done. With a ledger, the decisions are recorded.
 Exit codes:
   0  the hook answered every event, and blocked the one that no client sends
   1  it did not`,
-		Example: "  fiador hook test claude-code",
-		Args:    cli.ExactArgs("CLIENT"),
+		Example:   "  fiador hook test claude-code",
+		Args:      cli.ExactArgs("CLIENT"),
+		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := i.open(a, args[0], tree); err != nil {
 				return err
