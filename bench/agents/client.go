@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ type Client struct {
 	Package string // of npm, with the version whose behaviour the tests state
 	files   func(p Place) map[string]string
 	args    []string
-	unpacks string // the folder beneath HOME that the client unpacks itself into
+	unpacks string   // the folder beneath HOME that the client unpacks itself into
+	wrap    []string // an argv that runs the client's argv, which follows
 	env     func(p Place) []string
 }
 
@@ -164,7 +166,8 @@ func (c Client) Run(t testing.TB, p Place) string {
 	c.prepare(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, c.args...)
+	argv := slices.Concat(c.wrap, []string{path}, c.args)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = p.Project(), append(c.env(p), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "HOME="+p.Home(),
 		"TMPDIR="+filepath.Join(p.Dir, "tmp"), "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "SHELL=/bin/sh")
 	cmd.WaitDelay = 5 * time.Second
