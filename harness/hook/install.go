@@ -15,8 +15,9 @@ import (
 const clientSeconds = 30
 
 // survives ends an installed line: the shell blocks the call if the program crashes, is
-// killed or is missing.
-const survives = " || exit 2"
+// killed or is missing. Status 2 without a reason blocks in some clients only, and a reason
+// on standard error blocks in all (testdata/README.md).
+const survives = ` || sh -c 'echo "Fiador did not allow this call." >&2; exit 2'`
 
 // Scopes are where an entry is installed: for the user, for one project, or for everybody
 // on the machine.
