@@ -169,7 +169,7 @@ func (c Client) Run(t testing.TB, p Place) string {
 	argv := slices.Concat(c.wrap, []string{path}, c.args)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = p.Project(), append(c.env(p), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "HOME="+p.Home(),
-		"TMPDIR="+filepath.Join(p.Dir, "tmp"), "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "SHELL=/bin/sh")
+		"TMPDIR="+filepath.Join(p.Dir, "tmp"), "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8", "SHELL=/bin/bash", "TMPPREFIX="+filepath.Join(p.Dir, "tmp", "zsh"))
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
