@@ -33,7 +33,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 func TestPagesRun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
-		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "specs/safe-run.md",
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "docs/agents.md", "specs/safe-run.md",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +49,9 @@ func TestPagesRun(t *testing.T) {
 			case "docs/tools.md":
 				needSandbox(t, "wc", "python3")
 				needPrograms(t, "jq", "sed")
+			case "docs/agents.md":
+				needSandbox(t, "ls", "cat")
+				needPrograms(t, "jq", "base64")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			case "docs/logging.md", "specs/safe-run.md":
@@ -580,7 +583,7 @@ func checkCall(cmd *cobra.Command, words []string) error {
 		case named:
 		case i >= 0:
 			cmd = cmd.Commands()[i]
-		case cmd.HasAvailableSubCommands() && word != strings.ToUpper(word):
+		case cmd.HasAvailableSubCommands() && word != strings.ToUpper(word) && !slices.Contains(cmd.ValidArgs, word):
 			return fmt.Errorf("%s has no command %s", cmd.CommandPath(), word)
 		default:
 			named = true
@@ -603,6 +606,8 @@ func TestPagesAreChecked(t *testing.T) {
 		"fiador check intents --report=junit=j.xml | fiador verify -":      true,
 		"fiador policy chek acme":                                          false,
 		"fiador help run":                                                  true,
+		"fiador hook codex --reads":                                        true,
+		"fiador hook codx --reads":                                         false,
 		"fiador exec --policy dev -- sh -c --no-flag":                      true,
 		"fiador exec --polcy dev -- sh":                                    false,
 		"fiador COMMAND --color never":                                     true,
