@@ -34,27 +34,43 @@ type Resource struct {
 	Read                         func(ctx context.Context) (string, error)
 }
 
-// Serve answers one MCP client over a pair of streams until the client closes its own. Standard
-// output gets nothing but the protocol. Calls are answered when they are done, in any order.
+// Serve answers one MCP client over a pair of streams. Standard output gets nothing but the
+// protocol. Calls are answered when they are done, in any order.
+//
+// Serve ends when the client closes its stream, and then answers the open calls first. If ctx
+// ends, or nobody reads the answers, Serve cancels the open calls. A goroutine that reads in
+// ends with it.
 func Serve(ctx context.Context, service Service, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &served{service: service, to: &writer{to: out, gone: make(chan struct{})}, open: map[rpc.ID]context.CancelFunc{}, room: make(chan struct{}, maxServed)}
-	lines := newReader(in)
-	for {
+	read := make(chan error, 1)
+	go func() { read <- s.listen(ctx, in) }()
+	var err error
+	select {
+	case err = <-read:
+	case <-s.to.gone:
+		cancel()
+	case <-ctx.Done():
+	}
+	s.finish()
+	return err
+}
+
+// listen takes the messages of the client, until it closes its stream.
+func (s *served) listen(ctx context.Context, in io.Reader) error {
+	for lines := newReader(in); ; {
 		text, err := lines.next()
-		if errors.Is(err, errLong) {
+		switch {
+		case errors.Is(err, errLong):
 			s.to.write(failure(nil, rpc.CodeInvalid, err.Error()))
-			continue
-		}
-		if err != nil {
-			s.calls.Wait()
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
 			return err
+		default:
+			s.take(ctx, text)
 		}
-		s.take(ctx, text)
 	}
 }
 
@@ -65,8 +81,9 @@ type served struct {
 	room    chan struct{}
 	calls   sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[rpc.ID]context.CancelFunc
+	mu    sync.Mutex
+	open  map[rpc.ID]context.CancelFunc
+	ended bool // no call begins any more
 }
 
 // take answers one message. A call is answered beside the others.
@@ -78,45 +95,64 @@ func (s *served) take(ctx context.Context, text []byte) {
 	}
 	switch m.Kind {
 	case rpc.Notification:
-		if m.Method == "notifications/cancelled" {
-			s.cancel(m.Params["requestId"])
+		if m.Method == methodCancelled {
+			s.cancel(m.Params)
 		}
 	case rpc.Request:
-		ctx, done, fresh := s.begin(ctx, m.ID)
-		if !fresh {
-			s.to.write(failure(m.ID, rpc.CodeInvalid, "the id is in use"))
+		ctx, done, err := s.begin(ctx, m.ID)
+		if err != nil {
+			s.to.write(failure(m.ID, rpc.CodeInvalid, err.Error()))
 			return
 		}
 		s.room <- struct{}{}
-		s.calls.Go(func() {
-			defer func() { done(); <-s.room }()
+		go func() {
+			defer s.calls.Done()
+			defer func() { <-s.room }()
 			answer := s.answer(ctx, m)
-			if ctx.Err() == nil {
+			if done() {
 				s.to.write(answer)
 			}
-		})
+		}()
 	}
 }
 
-func (s *served) begin(ctx context.Context, id rpc.ID) (context.Context, func(), bool) {
+// begin begins a call. done ends it before it is answered, because the client may use the id
+// again as soon as it has the answer. done says whether the client still wants one.
+func (s *served) begin(ctx context.Context, id rpc.ID) (_ context.Context, done func() bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[id] != nil {
-		return ctx, nil, false
+	switch {
+	case s.ended:
+		return nil, nil, errors.New("the session ends")
+	case s.open[id] != nil:
+		return nil, nil, errors.New("the id is in use")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s.open[id] = cancel
-	return ctx, func() {
+	s.calls.Add(1)
+	return ctx, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		wanted := ctx.Err() == nil
 		delete(s.open, id)
 		cancel()
-	}, true
+		return wanted
+	}, nil
 }
 
-func (s *served) cancel(id any) {
-	if n, ok := canon.Whole(id); ok {
-		id = n
+// finish waits for the calls that have begun. No other begins.
+func (s *served) finish() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.calls.Wait()
+}
+
+// cancel cancels the call that the params of a notification name.
+func (s *served) cancel(params map[string]any) {
+	id, ok := cancelledID(params)
+	if !ok {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

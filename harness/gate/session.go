@@ -142,7 +142,7 @@ func (s *session) notified(m *message) outcome {
 			return outcome{toServer: m.line(), begins: true}
 		}
 	case methodCancelled:
-		id, ok := ref(m)
+		id, ok := cancelledID(m.Params)
 		f := s.client.open[id]
 		switch {
 		case !ok || f == nil:
@@ -160,12 +160,12 @@ func (s *session) notified(m *message) outcome {
 	return outcome{toServer: m.line()}
 }
 
-// ref returns the id that a cancellation names.
-func ref(m *message) (rpc.ID, bool) {
-	if text, ok := m.Params["requestId"].(string); ok {
+// cancelledID returns the id that the params of a cancellation name.
+func cancelledID(params map[string]any) (rpc.ID, bool) {
+	if text, ok := params["requestId"].(string); ok {
 		return text, true
 	}
-	n, ok := canon.Whole(m.Params["requestId"])
+	n, ok := canon.Whole(params["requestId"])
 	return n, ok
 }
 
@@ -337,7 +337,7 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 				s.announce()
 			}
 		case methodCancelled:
-			if id, ok := ref(m); ok && s.server.open[id] != nil {
+			if id, ok := cancelledID(m.Params); ok && s.server.open[id] != nil {
 				s.server.cancel(s.server.open[id])
 			}
 		}
