@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	testscript.Main(rehearsal.Tests{M: m}, map[string]func(){"fiador": fiador, "model-endpoint": modelEndpoint})
+	testscript.Main(rehearsal.Tests{M: m}, map[string]func(){"fiador": fiador, "model-endpoint": modelEndpoint, "mcp-server": mcpServer})
 }
 
 // steady is the name of a folder beside the program. If it exists, the program's clock
