@@ -101,10 +101,15 @@ func (f *gateFlags) check(args []string) error {
 	case f.server == "":
 		f.server = filepath.Base(args[0])
 	}
-	if plain := strings.Trim(f.server, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"); plain != "" {
+	if !isServer(f.server) {
 		return cli.Usage("use letters, digits, dots, underscores and hyphens", "--server %q is no name of a server", f.server)
 	}
 	return nil
+}
+
+// isServer says whether a policy can name a server so.
+func isServer(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
 // runGate opens the policy and the ledger, and relays one session, or many.
@@ -207,7 +212,7 @@ Exit codes:
   0  the client has ended the session
   2  no session`,
 		Example: "  fiador mcp serve --policy ./profile --ledger ./ledger",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := openDecider(a, cmd.Context(), f, rec)
 			if err != nil {
@@ -358,6 +363,10 @@ Exit codes:
 			if f.relay {
 				words = append(words, "--relay-requests")
 			}
+			// Under a policy that does not compile, no server would start any more.
+			if _, err := policies.OpenGate(cmd.Context(), a, f.GateFlags); err != nil {
+				return err
+			}
 			return wrap(a, cmd.Context(), args[0], only, words, dry, false)
 		},
 	}
@@ -412,6 +421,7 @@ func wrap(a *cli.App, ctx context.Context, file string, only, words []string, dr
 		return err
 	}
 	var edits []settings.Edit
+	missing := slices.Clone(only)
 	doc, _ := value.(map[string]any)
 	for _, member := range []string{"mcpServers", "servers"} {
 		servers, _ := doc[member].(map[string]any)
@@ -419,17 +429,25 @@ func wrap(a *cli.App, ctx context.Context, file string, only, words []string, dr
 			if len(only) > 0 && !slices.Contains(only, name) {
 				continue
 			}
+			missing = slices.DeleteFunc(missing, func(wanted string) bool { return wanted == name })
 			entry, _ := servers[name].(map[string]any)
-			if _, runs := entry["command"].(string); !runs {
+			_, runs := entry["command"].(string)
+			switch {
+			case !runs && !undo:
 				a.Term.Warning("server " + canon.Quote(name) + " is not started by a command: fiador mcp gate --listen stands before a server at a URL")
-				continue
+			case runs && !undo && !isServer(name):
+				return cli.Unfit("rename it to letters, digits, dots, underscores and hyphens, or name the others with --server", "no policy can name the server %q", name)
+			case runs:
+				args := slices.Concat([]string{"mcp", "gate", "--server", name}, words, []string{"--"})
+				edits = append(edits, settings.Wrap{Path: []string{member, name}, Command: program, Args: args, Ours: ours})
 			}
-			args := slices.Concat([]string{"mcp", "gate", "--server", name}, words, []string{"--"})
-			edits = append(edits, settings.Wrap{Path: []string{member, name}, Command: program, Args: args, Ours: ours})
 		}
 	}
+	if len(missing) > 0 {
+		return cli.Unfit("name a server of the file", "%q has no server %q", screen.Path(file), missing[0])
+	}
 	if len(edits) == 0 {
-		return cli.Usage("name a file with mcpServers or servers, and servers in it", "%q has no such server", screen.Path(file))
+		return cli.Usage("name a file with mcpServers or servers, and servers with a command in it", "%q has no such server", screen.Path(file))
 	}
 	change, err := settings.Change{}, error(nil)
 	if undo {
