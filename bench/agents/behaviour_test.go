@@ -150,12 +150,7 @@ var inFolder = map[string]string{"codex": `,"workdir":"src"}`, "gemini": `,"dir_
 // TestRewrites: with these answers the clients run another command in place of the model's.
 func TestRewrites(t *testing.T) {
 	full(t)
-	for _, c := range Clients {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			testRewrites(t, c)
-		})
-	}
+	each(t, testRewrites)
 }
 
 func testRewrites(t *testing.T, c Client) {

@@ -25,7 +25,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// hook returns the binary, and skips where it has no command hook.
+// hook returns the binary.
 func hook(t testing.TB) string {
 	t.Helper()
 	path, err := binary()
@@ -112,12 +112,7 @@ var tools = []struct {
 // TestHook: four clients, five tools, three outcomes. A tool has its effect after BUNDLE and
 // never otherwise, and the model gets the reason. Each client is started once.
 func TestHook(t *testing.T) {
-	for _, c := range Clients {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			testHook(t, c)
-		})
-	}
+	each(t, testHook)
 }
 
 func testHook(t *testing.T, c Client) {
@@ -196,12 +191,7 @@ var failures = []struct{ name, line string }{
 // TestHookFailures: whatever goes wrong with the hook, the shell tool does not run.
 func TestHookFailures(t *testing.T) {
 	full(t)
-	for _, c := range Clients {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			testHookFailures(t, c)
-		})
-	}
+	each(t, testHookFailures)
 }
 
 func testHookFailures(t *testing.T, c Client) {

@@ -23,6 +23,16 @@ func client(t testing.TB, name string) Client {
 	panic("not reached")
 }
 
+// each runs a test for every client, several at once.
+func each(t *testing.T, test func(t *testing.T, c Client)) {
+	for _, c := range Clients {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
 // place returns a place of its own for a client, with the MCP server in it. It skips the test
 // where the client is missing.
 func place(t testing.TB, c Client) Place {

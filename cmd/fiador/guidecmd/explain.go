@@ -316,7 +316,7 @@ func effectValue(e kernel.Effect) string {
 	case kernel.EffectRun:
 		return canon.Cut(strings.Join(e.Argv, " "))
 	case kernel.EffectCall:
-		if e.Tool != nil {
+		if e.AdapterID != "" && e.Tool != nil {
 			return canon.Cut(e.ToolID + "/" + e.AdapterID)
 		}
 		return canon.Cut(e.ToolID)
