@@ -575,7 +575,10 @@ func TestInterruptedWrite(t *testing.T) {
 	w.Close()
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	time.Sleep(300 * time.Millisecond)
+	for !catchesInterrupts(t, cmd.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(300 * time.Millisecond) // until it writes
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -654,4 +657,16 @@ func TestLongLine(t *testing.T) {
 			t.Errorf("%s: %d MiB of memory", name, most>>20)
 		}
 	}
+}
+
+// catchesInterrupts says whether a process has a handler for SIGINT, signal 2.
+func catchesInterrupts(t *testing.T, pid int) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nSigCgt:\t")
+	mask, err := strconv.ParseUint(rest[:16], 16, 64)
+	return err == nil && mask&(1<<(syscall.SIGINT-1)) != 0
 }

@@ -12,7 +12,6 @@
 package shellwords
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -50,8 +49,6 @@ const (
 	checks text.Words = "-b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z"
 )
 
-var operator = regexp.MustCompile("^(?:&&|\\|\\||[|;\n])")
-
 // Split splits a plain line. ok is false for every other line, for a line without commands,
 // for more than 64 KiB and for more than 256 commands: such a line is one command of a shell.
 func Split(line string) (l Line, ok bool) {
@@ -72,13 +69,21 @@ func Split(line string) (l Line, ok bool) {
 	return Line{l.Dir, list}, true
 }
 
+// operator returns the operator that a text begins with, or nothing.
+func operator(s string) string {
+	if strings.HasPrefix(s, "&&") || strings.HasPrefix(s, "||") {
+		return s[:2]
+	}
+	return s[:min(1, len(s)-len(strings.TrimLeft(s, "|;\n")))]
+}
+
 // commands returns the commands of a plain line and the operator behind each, else nothing.
 func commands(line string) (list []Command, ops []string) {
 	var argv []string
 	last := "\n" // the operator before argv
 	for {
 		line = strings.TrimLeft(line, " \t")
-		op := operator.FindString(line)
+		op := operator(line)
 		switch {
 		case op == "" && line != "":
 			word, size := cutWord(line)

@@ -34,6 +34,16 @@ func MCP(a *cli.App, execute Execute) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "mcp",
 		Short: "decide the calls of MCP clients, or answer them",
+		Long: `MCP stands between clients of the Model Context Protocol and their servers, or is a
+server itself.
+
+Exit codes:
+  0  the session has ended, or the file is changed
+  1  the server has ended first
+  2  no session, or the file is not changed`,
+		Example: `  fiador mcp gate --server files --policy ./profile -- mcp-server-filesystem .
+  fiador mcp wrap .mcp.json --policy ~/agent-profile
+  fiador mcp serve --policy ./profile`,
 	}, Gate(a), Wrap(a), Unwrap(a), Serve(a, execute))
 }
 
