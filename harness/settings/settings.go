@@ -254,8 +254,24 @@ func (f File) save(before []byte, edits []Edit) error {
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
+// attempts bounds how often a file is looked up again because another process puts a new
+// one in its place, or removes it, at the same moment.
+const attempts = 100
+
 // read reads a file that is refused for nothing. Nil is a missing file.
-func (f File) read(name string) ([]byte, fs.FileInfo, error) {
+func (f File) read(name string) (text []byte, info fs.FileInfo, err error) {
+	for range attempts {
+		text, info, err = f.readOnce(name)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errMeanwhile) {
+			break
+		}
+	}
+	return text, info, err
+}
+
+// readOnce is read. Its error is fs.ErrNotExist or errMeanwhile if the file was removed or
+// replaced after readOnce had looked at it.
+func (f File) readOnce(name string) ([]byte, fs.FileInfo, error) {
 	refuse := func(msg string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, &Refused{File: name, Offset: -1, Msg: msg}
 	}
@@ -298,15 +314,19 @@ func (f File) read(name string) ([]byte, fs.FileInfo, error) {
 // may, and takes no lock of a folder that is gone.
 func (f File) lock(ctx context.Context, create bool) (*os.File, error) {
 	dir := filepath.Dir(f.Name)
-	for {
+	for tried := 0; ; tried++ {
+		var folder *os.File
+		var err error
 		if create {
-			if err := f.Root.MkdirAll(dir, 0o755); err != nil {
-				return nil, err
-			}
+			err = f.Root.MkdirAll(dir, 0o755)
 		}
-		folder, err := f.Root.Open(dir)
-		if errors.Is(err, fs.ErrNotExist) && create {
-			continue
+		if err == nil {
+			folder, err = f.Root.Open(dir)
+		}
+		// MkdirAll fails with ErrExist if the folder is removed right after MkdirAll found it.
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
+		if gone && create && tried < attempts {
+			continue // another process removed the folder, which was empty
 		} else if err != nil {
 			return nil, err
 		}
