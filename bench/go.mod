@@ -6,7 +6,10 @@ require github.com/fiador/fiador v0.0.0
 
 replace github.com/fiador/fiador => ../
 
-require golang.org/x/mod v0.42.0
+require (
+	golang.org/x/mod v0.42.0
+	golang.org/x/sys v0.49.0
+)
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
@@ -36,6 +39,5 @@ require (
 	github.com/xeipuuv/gojsonschema v1.2.0 // indirect
 	github.com/yashtewari/glob-intersection v0.2.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
