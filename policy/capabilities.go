@@ -4,8 +4,11 @@ import (
 	_ "embed"
 	"iter"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // capabilitiesJSON lists what a policy may use, as the pinned OPA declares it. The
@@ -14,16 +17,18 @@ import (
 //go:embed capabilities.json
 var capabilitiesJSON []byte
 
+var capabilitiesSum = sync.OnceValue(func() canon.ContentHash { return canon.Sum(capabilitiesJSON) })
+
 //go:embed builtins.txt
 var builtinsText string
 
-// frozenCapabilities returns the capabilities that modules compile against. It builds
-// them from the list of names, because decoding capabilities.json at every start costs
+// frozenCapabilities returns the capabilities that modules compile against; nothing writes
+// to them. They are built from the list of names, because decoding capabilities.json costs
 // about as much as compiling. TestCapabilitiesAreFrozen proves that both are equal, and
 // TestEveryBuiltinIsJudged that the engine has every function of the list.
 //
 // AllowNet is empty and not nil: nil would allow every host.
-func frozenCapabilities() *ast.Capabilities {
+var frozenCapabilities = sync.OnceValue(func() *ast.Capabilities {
 	c := &ast.Capabilities{
 		FutureKeywords: []string{"not"},
 		Features:       []string{ast.FeatureRegoV1, ast.FeatureTemplateStrings},
@@ -35,7 +40,7 @@ func frozenCapabilities() *ast.Capabilities {
 		}
 	}
 	return c
-}
+})
 
 // judgedBuiltins yields every line of builtins.txt: the name, and the reason why the
 // function is left out, or "" if a policy may call it.

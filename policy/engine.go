@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/fiador/fiador/kernel"
@@ -23,7 +22,7 @@ type Engine struct {
 	lim        Limits
 	layers     []*compiledLayer
 	sources    []Layer
-	store      storage.Store // holds data.profile; never written again
+	store      storage.Store // holds data.profile and data.records; never written again
 	provenance result.Provenance
 
 	permitRules func() ([]permitRule, error) // compiled once, when they are first asked for
@@ -43,11 +42,10 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err := checkLayers(layers); err != nil {
 		return nil, err
 	}
-	caps := frozenCapabilities()
 	e := &Engine{lim: lim, sources: layers}
 	e.permitRules = sync.OnceValues(e.compilePermits)
 	for _, l := range layers {
-		c, err := compileLayer(l, caps, lim)
+		c, err := compileLayer(l, lim)
 		if err != nil {
 			return nil, err
 		}
@@ -57,11 +55,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err != nil {
 		return nil, &Error{Kind: KindProfile, Msg: "profile " + canon.Quote(p.Name) + " has no canonical form"}
 	}
-	records, err := recordData(layers)
-	if err != nil {
-		return nil, err
-	}
-	if e.store, err = NewStore(profile, records); err != nil {
+	if e.store, err = newLazyStore(profile, func() (map[string]any, error) { return recordData(layers) }); err != nil {
 		return nil, err
 	}
 	e.provenance = newProvenance(p, digest, layers)
@@ -103,23 +97,6 @@ func recordData(layers []Layer) (map[string]any, error) {
 		}
 	}
 	return nil, nil
-}
-
-// NewStore returns a store with data.profile, and with the decoded documents of more
-// beside it. It decodes the bytes that the profile's digest covers. The error is an *Error
-// of KindProfile.
-func NewStore(profile []byte, more map[string]any) (storage.Store, error) {
-	data := map[string]any{}
-	maps.Copy(data, more)
-	doc, err := canon.Parse(profile, len(profile))
-	if data["profile"] = doc.Value(); err != nil {
-		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
-	}
-	v, err := ast.InterfaceToValue(data)
-	if err != nil {
-		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
-	}
-	return inmem.NewFromASTObject(v.(ast.Object)), nil
 }
 
 // Eval asks every layer and joins the answers, with each list sorted. The error is an

@@ -103,13 +103,12 @@ type permitRule struct {
 
 // compilePermits compiles every permit rule of the built-in layer without the others.
 func (e *Engine) compilePermits() ([]permitRule, error) {
-	caps := frozenCapabilities()
 	var rules []permitRule
 	for _, l := range e.sources {
 		if l.Package != Builtin {
 			continue
 		}
-		p, _, err := parseLayer(l, caps)
+		p, _, err := parseLayer(l)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +116,7 @@ func (e *Engine) compilePermits() ([]permitRule, error) {
 			if h.rule != rulePermit {
 				continue
 			}
-			alone := newCompiledLayer(l.Package, caps)
+			alone := newCompiledLayer(l.Package, frozenCapabilities())
 			alone.rules = []string{rulePermit}
 			if err := alone.compile(onlyPermit(p.mods, h)); err != nil {
 				return nil, err

@@ -19,7 +19,7 @@ type Frozen struct {
 // Freeze returns the policy from which New makes an engine, under the capabilities of
 // this program.
 func Freeze(p kernel.Profile, layers []Layer) Frozen {
-	return Frozen{Profile: p, Layers: layers, Capabilities: canon.Sum(capabilitiesJSON)}
+	return Frozen{Profile: p, Layers: layers, Capabilities: capabilitiesSum()}
 }
 
 // Provenance returns the digests of everything that f decides by. An error means that

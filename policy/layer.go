@@ -33,20 +33,20 @@ func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
 }
 
 // compileLayer parses, checks and compiles one layer, alone.
-func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, error) {
+func compileLayer(l Layer, lim Limits) (*compiledLayer, error) {
 	if err := checkSizes(l, lim); err != nil {
 		return nil, err
 	}
 	if l.Embedded {
-		if c := openLayer(l, caps); c != nil {
+		if c := openLayer(l); c != nil {
 			return c, nil
 		}
 	}
-	p, records, err := parseLayer(l, caps)
+	p, records, err := parseLayer(l)
 	if err != nil {
 		return nil, err
 	}
-	c := newCompiledLayer(l.Package, caps)
+	c := newCompiledLayer(l.Package, frozenCapabilities())
 	c.records = func() (map[string]Rule, error) { return records, nil }
 	if err := c.addHeads(p.heads, l); err != nil {
 		return nil, err
@@ -86,8 +86,9 @@ type parsedLayer struct {
 }
 
 // parseLayer parses and checks the modules of a layer, and reads their records.
-func parseLayer(l Layer, caps *ast.Capabilities) (parsedLayer, map[string]Rule, error) {
-	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
+func parseLayer(l Layer) (parsedLayer, map[string]Rule, error) {
+	opts := ParserOptions()
+	opts.ProcessAnnotation = true
 	p := parsedLayer{mods: map[string]*ast.Module{}}
 	var records []Rule
 	for _, source := range l.Rego() {

@@ -12,7 +12,7 @@ import (
 func newProvenance(p kernel.Profile, profile canon.ContentHash, layers []Layer) result.Provenance {
 	pr := result.Provenance{
 		ProfileSHA256:      profile,
-		CapabilitiesSHA256: canon.Sum(capabilitiesJSON),
+		CapabilitiesSHA256: capabilitiesSum(),
 		Modules:            []result.ModuleDigest{},
 		Limits: result.Limits{
 			CPUCores:            p.CPUCores,

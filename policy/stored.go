@@ -16,12 +16,11 @@ const StoredFile = "policy.stored"
 // Store compiles an embedded layer from its sources and returns its stored form. The
 // error is an *Error; it is of KindModule if a module has what the form cannot hold.
 func Store(l Layer) ([]byte, error) {
-	caps := frozenCapabilities()
-	p, _, err := parseLayer(l, caps)
+	p, _, err := parseLayer(l)
 	if err != nil {
 		return nil, err
 	}
-	c, err := compileLayer(Layer{Package: l.Package, Modules: l.Modules, Embedded: true}, caps, DefaultLimits())
+	c, err := compileLayer(Layer{Package: l.Package, Modules: l.Modules, Embedded: true}, DefaultLimits())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func Store(l Layer) ([]byte, error) {
 
 // storedKey lists from what the stored form of a layer is made.
 func storedKey(l Layer) []string {
-	key := []string{string(canon.Sum(capabilitiesJSON)), l.Package}
+	key := []string{string(capabilitiesSum()), l.Package}
 	for _, m := range l.Modules {
 		key = append(key, m.Name, string(canon.Sum(m.Source)))
 	}
@@ -52,7 +51,7 @@ func storedKey(l Layer) []string {
 // openLayer makes an embedded layer from its stored form. It returns nil if there is none,
 // or one that cannot be used. Of the compiler's stages one is left: the index of the rules.
 // The compiler then compiles the layer's query, which calls no function but equality.
-func openLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
+func openLayer(l Layer) *compiledLayer {
 	layer, ok := stored.Read(l.Stored, storedKey(l))
 	rego := l.Rego()
 	if !ok || len(layer.Modules) != len(rego) {
@@ -66,7 +65,7 @@ func openLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
 	for i, m := range rego {
 		mods[m.Name] = layer.Modules[i]
 	}
-	c := newCompiledLayer(l.Package, caps)
+	c := newCompiledLayer(l.Package, &ast.Capabilities{Builtins: []*ast.Builtin{ast.Equality}})
 	c.embedded = true
 	if c.addHeads(heads, l) != nil {
 		return nil
@@ -75,10 +74,9 @@ func openLayer(l Layer, caps *ast.Capabilities) *compiledLayer {
 		if l.records() != nil {
 			return joinRecords(l, nil, heads)
 		}
-		_, records, err := parseLayer(l, caps)
+		_, records, err := parseLayer(l)
 		return records, err
 	})
-	c.compiler.WithCapabilities(&ast.Capabilities{Builtins: []*ast.Builtin{ast.Equality}})
 	c.compiler.WithSkipStages(slices.DeleteFunc(ast.AllStages(), func(s ast.StageID) bool { return s == ast.StageBuildRuleIndices })...)
 	c.compiler.ModuleTree = ast.NewModuleTree(mods)
 	c.compiler.RuleTree = ast.NewRuleTree(c.compiler.ModuleTree)

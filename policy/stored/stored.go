@@ -539,7 +539,13 @@ func partsOf(v ast.Value) (kind int, terms []*ast.Term, body ast.Body) {
 
 // compound returns the value of a kind that is no scalar.
 func (c *coder) compound(kind int, terms []*ast.Term, body ast.Body) ast.Value {
-	least := map[int]int{kindRef: 1, kindArrayComprehension: 1, kindSetComprehension: 1, kindObjectComprehension: 2}[kind]
+	least := 0
+	switch kind {
+	case kindRef, kindArrayComprehension, kindSetComprehension:
+		least = 1
+	case kindObjectComprehension:
+		least = 2
+	}
 	if c.fault != "" || len(terms) < least {
 		c.fail("a value without its terms")
 		return ast.Null{}
