@@ -31,8 +31,8 @@ const (
 
 // HTTP relays between clients that come to a listener and the server at a URL, until ctx ends.
 // Every process of this machine can reach the listener, whose address is one of the loopback
-// interface.
-func HTTP(ctx context.Context, o Options, l net.Listener, server string) error {
+// interface. HTTP calls ready when it begins to answer.
+func HTTP(ctx context.Context, o Options, l net.Listener, server string, ready func()) error {
 	h, err := Handler(ctx, o, server)
 	if err != nil {
 		return err
@@ -40,6 +40,7 @@ func HTTP(ctx context.Context, o Options, l net.Listener, server string) error {
 	if a, err := netip.ParseAddrPort(l.Addr().String()); err != nil || !a.Addr().Unmap().IsLoopback() {
 		return errors.New("the gate listens at an address of the loopback interface alone")
 	}
+	ready()
 	web := &http.Server{Handler: h, ReadHeaderTimeout: bodyTime, MaxHeaderBytes: outbound.MaxHeaderBytes, ErrorLog: o.logger()}
 	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
 	defer stop()

@@ -120,7 +120,7 @@ func openWeb(t *testing.T, o gate.Options, server string) string {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- gate.HTTP(ctx, o, l, server) }()
+	go func() { done <- gate.HTTP(ctx, o, l, server, func() {}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -31,11 +31,17 @@ func TestOneVerdict(t *testing.T) {
 	gate := harnesstest.OpenBuiltin(t, deps.Specs, "default")
 	verdict := func(q interface {
 		Request() (harness.Request, error)
-	}) string { req, err := q.Request(); if err != nil {
-		t.Fatal(err)
-	}; rep, err := harness.Run(t.Context(), deps, gate, req); if err != nil {
-		return string(runerr.Of(err).Code)
-	}; return strings.Join(append([]string{string(rep.Decision.Outcome)}, rep.Decision.Reasons...), " ") }
+	}) string {
+		req, err := q.Request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := harness.Run(t.Context(), deps, gate, req)
+		if err != nil {
+			return string(runerr.Of(err).Code)
+		}
+		return strings.Join(append([]string{string(rep.Decision.Outcome)}, rep.Decision.Reasons...), " ")
+	}
 	events := map[string]string{
 		"claude-code": `{"hook_event_name":"PreToolUse","cwd":"DIR","tool_name":"Bash","tool_input":{"command":LINE}}`,
 		"codex":       `{"hook_event_name":"PreToolUse","cwd":"DIR","tool_name":"Bash","tool_input":{"command":LINE}}`,

@@ -2,6 +2,7 @@ package agentcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -311,7 +312,8 @@ installed line.
 
 Exit codes:
   0  the hook is installed somewhere
-  1  it is installed nowhere`,
+  1  it is installed nowhere
+  2  settings cannot be read; status prints what is installed elsewhere`,
 		Example:   "  fiador hook status codex",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: clientNames(),
@@ -320,18 +322,20 @@ Exit codes:
 				args = clientNames()
 			}
 			var out strings.Builder
+			var unread error // the first error
 			for _, client := range args {
 				for _, scope := range hook.Scopes {
-					if err := status(a, &out, client, scope, tree); err != nil {
-						return err
-					}
+					unread = cmp.Or(unread, status(a, &out, client, scope, tree))
 				}
 			}
-			if out.Len() == 0 {
+			if out.Len() == 0 && unread == nil {
 				a.Status = cli.ExitRejected
 				a.Term.Message("no hook is installed")
 			}
-			return a.Print([]byte(out.String()))
+			if err := a.Print([]byte(out.String())); err != nil {
+				return err
+			}
+			return unread
 		},
 	}
 	cmd.Flags().StringVar(&tree, "tree", "", "the project whose settings are read (default: that of the working folder)")

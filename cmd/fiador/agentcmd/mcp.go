@@ -159,8 +159,7 @@ func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) error 
 	if f.url != "" {
 		l, err := net.Listen("tcp", f.listen)
 		if err == nil {
-			a.Term.Message("the gate listens at http://" + l.Addr().String())
-			err = gate.HTTP(ctx, o, l, f.url)
+			err = gate.HTTP(ctx, o, l, f.url, func() { a.Term.Message("the gate listens at http://" + l.Addr().String()) })
 		}
 		if err != nil && ctx.Err() == nil {
 			return runerr.New(result.CodeUnreadable, "the gate cannot serve: "+runerr.Reason(err), "listen at a free port of 127.0.0.1, and name a URL of https")
