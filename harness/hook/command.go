@@ -24,10 +24,13 @@ func Line(line, root, dir string) (agent.Question, error) {
 func (at place) commands(line string) []agent.Action {
 	cwd := at.cwd
 	split, ok := shellwords.Split(line)
-	if !ok {
+	rooted := strings.HasPrefix(split.Dir, "/")
+	if !ok || rooted && !filepath.IsAbs(split.Dir) { // only a shell knows where such a folder is on Windows
 		split = shellwords.Line{Commands: []shellwords.Command{{Argv: []string{"sh", "-c", line}}}}
 	}
-	if split.Dir != "" {
+	if rooted {
+		cwd = split.Dir
+	} else if split.Dir != "" {
 		cwd += "/" + split.Dir
 	}
 	dir := at.path(cwd)

@@ -81,3 +81,21 @@ func TestOneVerdict(t *testing.T) {
 		t.Errorf("every line has one outcome: %v", outcomes)
 	}
 }
+
+// TestLineFolder: the folder of a leading cd is relative to the root, if it leads beneath the
+// root, and stays absolute otherwise.
+func TestLineFolder(t *testing.T) {
+	root, other := project(t), project(t)
+	if err := os.Symlink(other, filepath.Join(root, "out")); err != nil {
+		t.Skip("this system has no symbolic links: " + err.Error())
+	}
+	for dir, want := range map[string]string{
+		"src": "src", ".": "", root: "", root + "/": "", root + "/src": "src", root + "/src/new": "src/new",
+		"/": "/", "/etc": "/etc", other: other, "out": other, root + "/out": other, root + "x": root + "x",
+	} {
+		q, err := hook.Line("cd "+filepath.ToSlash(dir)+" && ls", root, ".")
+		if err != nil || len(q.Actions) != 1 || len(q.Actions[0].Argv) != 1 || q.Actions[0].Cwd != filepath.ToSlash(want) {
+			t.Errorf("%s: %+v, %v, want %q", dir, q.Actions, err, want)
+		}
+	}
+}

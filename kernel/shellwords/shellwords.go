@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// Line is a command line that bash, dash and zsh split alike. Dir is the relative folder of a
-// leading "cd DIR &&", if only && and | join the commands, and else empty. Commands also has
+// Line is a command line that bash, dash and zsh split alike. Dir is the folder of a leading
+// "cd DIR &&", if only && and | join the commands, and else empty. Commands also has
 // those that run only if another one fails.
 type Line struct {
 	Dir      string
@@ -128,9 +128,9 @@ func cutWord(line string) (word string, size int) {
 	return b.String(), size
 }
 
-// isDir says whether cd can only take dir as a relative folder. Behind a link ".." is ambiguous.
+// isDir says whether cd can only take dir as a folder. Behind a link ".." is ambiguous.
 func isDir(dir string) bool {
-	return dir != "" && strings.Trim(dir, plain) == "" && !strings.Contains("-+/=", dir[:1]) && !slices.Contains(strings.Split(dir, "/"), "..")
+	return dir != "" && strings.Trim(dir, plain) == "" && !strings.Contains("-+=", dir[:1]) && !slices.Contains(strings.Split(dir, "/"), "..")
 }
 
 // special says whether a shell does something else than to start the argv of a command.

@@ -89,7 +89,7 @@ func TestShells(t *testing.T) {
 
 // randomLine returns a line of parts that are special to shells or that surround those.
 func randomLine(random *rand.Rand) string {
-	parts := strings.Split("a|b|./c|'d e'|\"f\"|=|''|\"\"|'\n'|'|\"|echo|true|false|test -f|exit|cd|cd a &&|;|&&|\n|/bin/x|if|'\\'|\"'\"|'\"'|%|+|-|:|,|@|.|..|/|_|0|1|'$x'|'!'|'é'|~|A=b|\t|&|#|in|{|'*'", "|")
+	parts := strings.Split("a|b|./c|'d e'|\"f\"|=|''|\"\"|'\n'|'|\"|echo|true|false|test -f|exit|cd|cd a &&|cd /a &&|;|&&|\n|/bin/x|if|'\\'|\"'\"|'\"'|%|+|-|:|,|@|.|..|/|_|0|1|'$x'|'!'|'é'|~|A=b|\t|&|#|in|{|'*'", "|")
 	parts = append(parts, "|", "||", " ", " ", " ", " ")
 	var b strings.Builder
 	for range 1 + random.IntN(12) {
