@@ -345,7 +345,7 @@ func resources(t *testing.T, c *sdk.ClientSession, flags []string) {
 	for _, err := range c.ResourceTemplates(soon(t), nil) {
 		t.Errorf("a template of resources (%v)", err)
 	}
-	if _, err := c.ReadResource(soon(t), &sdk.ReadResourceParams{URI: "file:///etc/hostname"}); code(err) == 0 {
+	if _, err := c.ReadResource(soon(t), &sdk.ReadResourceParams{URI: "file:///etc/hostname"}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("another resource: %v", err)
 	}
 }
@@ -368,7 +368,7 @@ func wrongCalls(t *testing.T, c *sdk.ClientSession, run bool) {
 			wrong = append(wrong, nil, map[string]any{"intent": "{}"}, fit["intent"])
 		}
 		for _, arguments := range wrong {
-			if r, err := c.CallTool(soon(t), &sdk.CallToolParams{Name: name, Arguments: arguments}); code(err) == 0 {
+			if r, err := c.CallTool(soon(t), &sdk.CallToolParams{Name: name, Arguments: arguments}); code(err) != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s %v: %+v (%v)", name, arguments, r, err)
 			}
 		}

@@ -291,7 +291,7 @@ func TestServeArguments(t *testing.T) {
 	const goal, id = `"goal":"Write","constraints":["short"]`, `1`
 	for _, tool := range []string{"fiador_decide", "fiador_explain"} {
 		for name, value := range choices {
-			if a := s.asked(t, callTool(id, tool, `{"intent":{`+goal+`},"`+name+`":`+value+`}`)); a.Error == nil || a.Error.Code != -32600 {
+			if a := s.asked(t, callTool(id, tool, `{"intent":{`+goal+`},"`+name+`":`+value+`}`)); a.Error == nil || a.Error.Code != -32602 {
 				t.Errorf("%s, argument %s: %+v", tool, name, a)
 			}
 			a := s.asked(t, callTool(id, tool, `{"intent":{`+goal+`,"`+name+`":`+value+`}}`))
@@ -364,11 +364,11 @@ func TestServeMessages(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/run"}`, "1", -32601},
 		{`{"jsonrpc":"2.0","id":"1","method":"Tools/list"}`, "1", -32601},
 		{`{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, "1", -32601},
-		{`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}`, "1", -32600},
-		{`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":{}}}`, "1", -32600},
-		{`{"jsonrpc":"2.0","id":1,"method":"resources/read"}`, "1", -32600},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, "1", -32600},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":{},"arguments":{}}}`, "1", -32600},
+		{`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}`, "1", -32602},
+		{`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":{}}}`, "1", -32602},
+		{`{"jsonrpc":"2.0","id":1,"method":"resources/read"}`, "1", -32602},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, "1", -32602},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":{},"arguments":{}}}`, "1", -32602},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, "1", -32600},
 		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "<nil>", -32600},
 		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "<nil>", -32600},

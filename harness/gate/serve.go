@@ -170,7 +170,7 @@ func (s *served) answer(ctx context.Context, m *rpc.Message) (reply []byte) {
 	}()
 	result, err := s.result(ctx, m)
 	if err != nil {
-		return failure(m.ID, rpc.CodeInvalid, err.Error())
+		return failure(m.ID, codeParams, err.Error())
 	}
 	if result == nil {
 		return failure(m.ID, rpc.CodeNoMethod, "the server has no method "+canon.Quote(m.Method))
@@ -182,7 +182,10 @@ func (s *served) answer(ctx context.Context, m *rpc.Message) (reply []byte) {
 	return line(text)
 }
 
-const codeInternal = -32603
+const (
+	codeParams   = -32602 // there is no such tool or resource, or the tool does not take the arguments
+	codeInternal = -32603
+)
 
 // result returns the result of a request; nil: the server does not have the method.
 func (s *served) result(ctx context.Context, m *rpc.Message) (any, error) {
