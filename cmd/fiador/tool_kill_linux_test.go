@@ -295,6 +295,10 @@ func (c *slowCall) killed(t *testing.T, rounds int) {
 		when := fmt.Sprintf("killed %s after %s (seed %d)", delay, from, seed)
 		gone(t, c.mark)
 		c.next(t, when)
+		// The kernel removes no cgroup while a process in it ends. The command after does.
+		for end := time.Now().Add(10 * time.Second); len(cgroupsOf(cmd.Process.Pid)) > 0 && time.Now().Before(end); {
+			c.next(t, when)
+		}
 		c.clean(t, when, cmd.Process.Pid)
 	}
 }
