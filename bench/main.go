@@ -7,7 +7,8 @@
 // rules. What happens inside one process is timed with Go benchmarks. The sandbox is
 // held against bubblewrap, the ledger against a plain file and Tessera, safe-run against
 // a plain fork and exec and cat, what verifies packs against sha256sum, and calls of tools
-// against run actions and the MCP SDK. It runs on Linux, from anywhere in the module.
+// against run actions and the MCP SDK. Calls through the MCP gate are held against direct
+// ones, and the hook against a run. It runs on Linux, from anywhere in the module.
 package main
 
 import (
@@ -47,6 +48,7 @@ type options struct {
 	logged   loggedSizes
 	packs    packSizes
 	calls    toolSizes
+	agents   agentSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -59,6 +61,7 @@ const (
 	onlySafeRun = "saferun"
 	onlyPacks   = "packs"
 	onlyTools   = "tools"
+	onlyAgents  = "agents"
 	onlyWorst   = "worst"
 	onlyDecide  = "decide"
 )
@@ -86,7 +89,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -104,12 +107,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
 	o.confined, o.ledger, o.logged, o.packs = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds), fullPacks(o.rounds)
-	o.calls = fullTools(o.rounds)
+	o.calls, o.agents = fullTools(o.rounds), fullAgents(o.rounds)
 	if o.quick {
-		o.calls = quickTools()
+		o.calls, o.agents = quickTools(), quickAgents()
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -163,6 +166,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	if err := r.calls(ctx, root, t, dir, o.calls, log); err != nil {
+		return err
+	}
+	if err := r.agents(ctx, t, dir, o.agents, log); err != nil {
 		return err
 	}
 	if err := r.worst(ctx, t, dir, log); err != nil {
@@ -241,6 +247,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.called.markdown(r.machine, o.quick)
+	case onlyAgents:
+		if err := r.agents(ctx, t, dir, o.agents, log); err != nil {
+			return err
+		}
+		section = r.agented.markdown(r.machine, o.quick)
 	case onlyWorst:
 		if err := r.worst(ctx, t, dir, log); err != nil {
 			return err

@@ -44,6 +44,7 @@ type report struct {
 	logged    *logged
 	packed    *packed
 	called    *called
+	agented   *agented
 	slow      slowest
 }
 
@@ -103,6 +104,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.packed.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.called.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.agented.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()

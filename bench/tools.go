@@ -70,11 +70,8 @@ type toolScene struct {
 func (r *report) calls(ctx context.Context, root string, t tools, dir string, z toolSizes, log io.Writer) error {
 	dir = filepath.Join(dir, "tools")
 	s := &toolScene{scene{dir: dir}, t, filepath.Join(dir, "client")}
-	m := &called{sizes: z}
+	m := &called{sizes: z, load: loadAverage()}
 	r.called = m
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.load, _, _ = strings.Cut(string(b), " ")
-	}
 	if err := s.prepare(ctx, z.tools); err != nil {
 		return err
 	}
@@ -86,16 +83,33 @@ func (r *report) calls(ctx context.Context, root string, t tools, dir string, z 
 		return err
 	}
 	m.indexed = info.Size()
-	for _, part := range []struct {
-		what string
-		do   func(context.Context, *toolScene) error
-	}{{"commands", m.executing}, {"a large folder", m.planning}, {"an MCP server", m.serving}, {"the proxy", m.proxying}} {
-		fmt.Fprintf(log, "timing tools: %s\n", part.what)
-		if err := part.do(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", part.what, err)
+	return inParts(ctx, []part[*toolScene]{
+		{"commands", m.executing}, {"a large folder", m.planning}, {"an MCP server", m.serving}, {"the proxy", m.proxying},
+	}, s, "tools", log)
+}
+
+// part is one part of what is measured in a scene.
+type part[S any] struct {
+	what string
+	do   func(context.Context, S) error
+}
+
+// inParts measures the parts of a section.
+func inParts[S any](ctx context.Context, parts []part[S], s S, section string, log io.Writer) error {
+	for _, p := range parts {
+		fmt.Fprintf(log, "timing %s: %s\n", section, p.what)
+		if err := p.do(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", p.what, err)
 		}
 	}
 	return nil
+}
+
+// loadAverage is the load of the machine in the last minute, or empty.
+func loadAverage() string {
+	b, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(b), " ")
+	return load
 }
 
 // put writes a file of the scene, and the folders on the way to it.
@@ -195,38 +209,50 @@ const (
 	servedText = "what the file says"
 )
 
+// npmFolder has the packages of npm.
+const npmFolder = "node_modules"
+
+// served is where the MCP server lies: its script beneath npmFolder, and that in above.
+type served struct{ above, script, version string }
+
+// findServer returns the MCP server in PATH. Without one, it has no version.
+func findServer() (s served, err error) {
+	path, err := exec.LookPath(mcpServer)
+	if err != nil {
+		return s, nil
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return s, err
+	}
+	ok := false
+	if s.above, s.script, ok = strings.Cut(path, "/"+npmFolder+"/"); !ok {
+		return s, fmt.Errorf("%s leads to %s, which no package of npm has", mcpServer, path)
+	}
+	var made struct{ Version string }
+	about, err := os.ReadFile(filepath.Join(s.above, npmFolder, mcpPackage, "package.json"))
+	if err == nil {
+		err = json.Unmarshal(about, &made)
+	}
+	s.version = made.Version
+	return s, err
+}
+
 // serving times calls of the MCP server, in whose work folder its package is. Without it, nothing is
 // measured.
 func (m *called) serving(ctx context.Context, s *toolScene) error {
-	path, err := exec.LookPath(mcpServer)
-	if err != nil {
-		return nil
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	server, err := findServer()
+	if err != nil || server.version == "" {
 		return err
-	}
-	const folder = "node_modules"
-	above, script, ok := strings.Cut(path, "/"+folder+"/")
-	if !ok {
-		return fmt.Errorf("%s leads to %s, which no package of npm has", mcpServer, path)
 	}
 	if err := s.put("work/"+servedFile, servedText); err != nil {
 		return err
 	}
 	work := filepath.Join(s.dir, "work")
-	if err := os.CopyFS(filepath.Join(work, folder), os.DirFS(filepath.Join(above, folder))); err != nil {
+	if err := os.CopyFS(filepath.Join(work, npmFolder), os.DirFS(filepath.Join(server.above, npmFolder))); err != nil {
 		return err
 	}
-	var made struct{ Version string }
-	about, err := os.ReadFile(filepath.Join(work, folder, mcpPackage, "package.json"))
-	if err == nil {
-		err = json.Unmarshal(about, &made)
-	}
-	if err != nil {
-		return err
-	}
-	m.server = made.Version
-	argv := []string{"node", folder + "/" + script, "."}
+	m.server = server.version
+	argv := []string{"node", npmFolder + "/" + server.script, "."}
 	if err := s.pinned(ctx, argv); err != nil {
 		return err
 	}

@@ -21,22 +21,27 @@ const (
 // another day than the rest.
 func (m *called) markdown(on machine, quick bool) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `## Tools
-
-Measured by itself with %[1]sgo run -C bench . -only tools%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
-with a load average of %[6]s before. All ways of a table run in turn, round by round, in
-every second round in the opposite order; a ratio is the median of the ratios of the
-rounds, a difference that of the differences, and these are the figures to look at.
-`, "`", on.cpu, runtime.NumCPU(), on.kernel, goProgram(), m.load)
-	if quick {
-		b.WriteString("\nThis was a quick run: its figures show that everything runs, and no more.\n")
-	}
+	introduce(&b, "Tools", onlyTools, on, m.load, quick)
 	m.writeGoals(&b)
 	m.writeCommands(&b)
 	m.writeServers(&b)
 	m.writeIndex(&b)
 	m.writeProxy(&b)
 	return b.Bytes()
+}
+
+// introduce begins a section, and says how it was measured.
+func introduce(b *bytes.Buffer, heading, only string, on machine, load string, quick bool) {
+	fmt.Fprintf(b, `## %[7]s
+
+Measured by itself with %[1]sgo run -C bench . -only %[8]s%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
+with a load average of %[6]s before. All ways of a table run in turn, round by round, in
+every second round in the opposite order; a ratio is the median of the ratios of the
+rounds, a difference that of the differences, and these are the figures to look at.
+`, "`", on.cpu, runtime.NumCPU(), on.kernel, goProgram(), load, heading, only)
+	if quick {
+		b.WriteString("\nThis was a quick run: its figures show that everything runs, and no more.\n")
+	}
 }
 
 func (m *called) writeGoals(b *bytes.Buffer) {
