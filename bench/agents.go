@@ -48,15 +48,16 @@ type agented struct {
 	on     string   // file system of the ledger
 	calls  []series // call by call
 	rounds []series // the mean of the calls of each round
-	gate   []look
-	ledger []look
+	looks  []look   // two of each gate
 	hooks  []series
 }
 
 // look is what the process of a gate has after so many calls.
 type look struct {
+	what        string // what is done with the calls besides the decision
 	calls       int
 	resident    int64 // KiB
+	program     int64 // of them, pages of the program's file
 	descriptors int
 }
 
@@ -77,15 +78,8 @@ func (r *report) agents(ctx context.Context, t tools, dir string, z agentSizes, 
 	s := &agentScene{toolScene: toolScene{scene: scene{dir: filepath.Join(dir, "agents")}, tools: t}}
 	m := &agented{sizes: z, load: loadAverage()}
 	r.agented = m
-	for name, text := range map[string]string{
-		"policy/profile.json": gatedProfile, "work/" + servedFile: servedText, "project/README.md": "A project.\n",
-	} {
-		if err := s.put(name, text); err != nil {
-			return err
-		}
-	}
 	server, err := findServer()
-	if err != nil {
+	if err = errors.Join(err, s.put("policy/profile.json", gatedProfile), s.put("work/"+servedFile, servedText), s.put("project/a.txt", "")); err != nil {
 		return err
 	}
 	parts := []part[*agentScene]{{"the hook", m.hooking}}
@@ -106,11 +100,6 @@ func (r *report) agents(ctx context.Context, t tools, dir string, z agentSizes, 
 	return err
 }
 
-// direct starts a session with the server.
-func (s *agentScene) direct(ctx context.Context) (*session, error) {
-	return s.open(ctx, mcpServer, "work")
-}
-
 // gated starts a session with a gate before the server. It decides: a tool that the profile
 // does not list is refused.
 func (s *agentScene) gated(ctx context.Context, recorded bool) (*session, error) {
@@ -124,7 +113,7 @@ func (s *agentScene) gated(ctx context.Context, recorded bool) (*session, error)
 	}
 	c.recorded = recorded
 	if _, err = s.call(c, "list_directory", `{"path":"`+s.dir+`/work"}`, "TOOL_NOT_ALLOWED"); err != nil {
-		err = errors.Join(err, c.end())
+		c.end(&err)
 	}
 	return c, err
 }
@@ -154,17 +143,21 @@ func (s *agentScene) call(c *session, tool, arguments, want string) (time.Durati
 
 // calling times single messages, in sessions that are all open at once.
 func (m *agented) calling(ctx context.Context, s *agentScene) (err error) {
-	var open [3]*session
-	for i, start := range []func() (*session, error){
-		func() (*session, error) { return s.direct(ctx) },
-		func() (*session, error) { return s.gated(ctx, false) },
-		func() (*session, error) { return s.gated(ctx, true) },
-	} {
-		if open[i], err = start(); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, open[i].end()) }()
+	direct, err := s.open(ctx, mcpServer, "work")
+	if err != nil {
+		return err
 	}
+	defer direct.end(&err)
+	gated, err := s.gated(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer gated.end(&err)
+	recorded, err := s.gated(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer recorded.end(&err)
 	file, err := os.Create(filepath.Join(s.dir, "lines"))
 	if err != nil {
 		return err
@@ -184,8 +177,8 @@ func (m *agented) calling(ctx context.Context, s *agentScene) (err error) {
 		do   func(*session) (time.Duration, error)
 		in   *session
 	}{
-		{pingDirect, s.ping, open[0]}, {pingGate, s.ping, open[1]},
-		{callDirect, s.read, open[0]}, {callGate, s.read, open[1]}, {callLedger, s.read, open[2]},
+		{pingDirect, s.ping, direct}, {pingGate, s.ping, gated},
+		{callDirect, s.read, direct}, {callGate, s.read, gated}, {callLedger, s.read, recorded},
 		{syncedWrite, synced, nil},
 	}
 	var names []string
@@ -212,42 +205,38 @@ func (m *agented) calling(ctx context.Context, s *agentScene) (err error) {
 	return err
 }
 
-// looks is how often the memory of a session is looked at.
-const looks = 10
-
-// growing looks at the memory of gates that decide many calls.
+// growing looks at the memory of gates that decide many calls, after a tenth of them and
+// after all.
 func (m *agented) growing(ctx context.Context, s *agentScene) error {
-	for _, to := range []struct {
-		list     *[]look
-		recorded bool
-	}{{&m.gate, false}, {&m.ledger, true}} {
-		c, err := s.gated(ctx, to.recorded)
+	for _, what := range []string{"", ", recorded"} {
+		c, err := s.gated(ctx, what != "")
 		if err != nil {
 			return err
 		}
 		for n := 1; n <= m.sizes.grown && err == nil; n++ {
-			if _, err = s.read(c); n%(m.sizes.grown/looks) == 0 {
-				*to.list = append(*to.list, lookAt(c.cmd.Process.Pid, n))
+			if _, err = s.read(c); n == m.sizes.grown/10 || n == m.sizes.grown {
+				m.looks = append(m.looks, lookAt(c.cmd.Process.Pid, n, what))
 			}
 		}
-		if err = errors.Join(err, c.end()); err != nil {
+		if c.end(&err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func lookAt(pid, calls int) look {
-	l, of := look{calls: calls}, fmt.Sprintf("/proc/%d/", pid)
+func lookAt(pid, calls int, what string) look {
+	l, of := look{what: what, calls: calls}, fmt.Sprintf("/proc/%d/", pid)
 	l.descriptors = entriesOf(of + "fd")
 	_, _ = fmt.Sscanf(field(of+"status", "VmRSS"), "%d kB", &l.resident)
+	_, _ = fmt.Sscanf(field(of+"status", "RssFile"), "%d kB", &l.program)
 	return l
 }
 
-// events are what Claude Code tells a hook, with the folder of the project for %[1]q.
-func events() map[string]string {
+// events are what Claude Code tells a hook in the project.
+func (s *agentScene) events() map[string]string {
 	event := func(tool, input string) string {
-		return `{"session_id":"01a2149a-0000-7000-8000-000000000001","cwd":%[1]q,"permission_mode":"default",` +
+		return `{"session_id":"01a2149a-0000-7000-8000-000000000001","cwd":"` + s.dir + `/project","permission_mode":"default",` +
 			`"hook_event_name":"PreToolUse","tool_name":"` + tool + `","tool_input":` + input + `,"tool_use_id":"toolu_01"}`
 	}
 	return map[string]string{
@@ -277,10 +266,8 @@ func (m *agented) hooking(ctx context.Context, s *agentScene) error {
 	if line == "" {
 		return errors.New("the hook is not installed")
 	}
-	project := filepath.Join(s.dir, "project")
-	for event, text := range events() {
-		text = fmt.Sprintf(text, project)
-		call, err := client.Read([]byte(text), hook.Options{Tree: project, Env: os.Getenv})
+	for event, text := range s.events() {
+		call, err := client.Read([]byte(text), hook.Options{Tree: filepath.Join(s.dir, "project"), Env: os.Getenv})
 		if err != nil {
 			return err
 		}

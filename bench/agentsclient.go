@@ -48,9 +48,9 @@ func (s *scene) open(ctx context.Context, argv ...string) (*session, error) {
 		_, err = io.WriteString(c.in, `{"jsonrpc":"2.0","method":"`+rpc.MethodInitialized+`"}`+"\n")
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.end())
+		c.end(&err)
 	}
-	return c, nil
+	return c, err
 }
 
 // ask sends a request, and returns its result and the time until the result was there.
@@ -85,11 +85,11 @@ func (c *session) ask(method, params string) (took time.Duration, result []byte,
 	}
 }
 
-// end ends a session. The server has to end by itself when nobody writes to it.
-func (c *session) end() error {
-	err := c.in.Close()
-	if err = errors.Join(err, c.cmd.Wait()); err != nil {
-		err = fmt.Errorf("%s: %w: %s", c.cmd, err, c.said.Bytes())
+// end ends a session. The server has to end by itself when nobody writes to it. If it does
+// not do so well, err says that too.
+func (c *session) end(err *error) {
+	_ = c.in.Close()
+	if failed := c.cmd.Wait(); failed != nil {
+		*err = errors.Join(*err, fmt.Errorf("%s: %w: %s", c.cmd, failed, c.said.Bytes()))
 	}
-	return err
 }
