@@ -3,6 +3,7 @@
 package gate
 
 import (
+	"io"
 	"os"
 	"syscall"
 )
@@ -13,3 +14,6 @@ var ownGroup *syscall.SysProcAttr
 func terminate(*os.Process) {}
 
 func kill(p *os.Process) { _ = p.Kill() }
+
+// atOnce leaves every write to drain.
+func atOnce(io.Writer) func(text []byte) int { return func([]byte) int { return 0 } }

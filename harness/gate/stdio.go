@@ -35,9 +35,9 @@ func Stdio(ctx context.Context, o Options, in io.Reader, out io.Writer, command 
 	if err != nil {
 		return 0, err
 	}
-	toServer, toClient := newQueue(), &writer{to: out, gone: make(chan struct{})}
+	toServer, toClient := newQueue(p.in), &writer{to: out, gone: make(chan struct{})}
 	s.send = func(line []byte, _ *flight) bool { return toServer.offer(line) }
-	go toServer.drain(p.in)
+	go toServer.drain()
 	go func() {
 		relayClient(s, in, toServer, toClient)
 		toClient.leave()
@@ -191,26 +191,31 @@ func (w *writer) leave() { w.once.Do(func() { close(w.gone) }) }
 
 // queue holds the lines for the server, so that nobody waits for a server that does not read.
 type queue struct {
+	to     io.WriteCloser
+	now    func(line []byte) int // writes the bytes that to takes without waiting
 	mu     sync.Mutex
 	change sync.Cond
 	lines  [][]byte
-	bytes  int
+	bytes  int // of the lines, and of the one that drain writes
 	closed bool
 }
 
 // queueBytes is how much waits in a queue before no more is read from the client.
 const queueBytes = 2 * rpc.MaxMessageBytes
 
-func newQueue() *queue {
-	q := &queue{}
+func newQueue(to io.WriteCloser) *queue {
+	q := &queue{to: to, now: atOnce(to)}
 	q.change.L = &q.mu
 	return q
 }
 
-// push appends a line.
+// push appends a line. If no line waits, push writes it, which saves waking drain.
 func (q *queue) push(line []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(line) > 0 && !q.closed && q.bytes == 0 {
+		line = line[q.now(line):]
+	}
 	if len(line) > 0 && !q.closed {
 		q.lines = append(q.lines, line)
 		q.bytes += len(line)
@@ -247,8 +252,8 @@ func (q *queue) close() {
 }
 
 // drain writes the lines, until the queue is closed or the server does not read any more.
-func (q *queue) drain(to io.WriteCloser) {
-	defer to.Close()
+func (q *queue) drain() {
+	defer q.to.Close()
 	for {
 		q.mu.Lock()
 		for len(q.lines) == 0 && !q.closed {
@@ -261,7 +266,7 @@ func (q *queue) drain(to io.WriteCloser) {
 		line := q.lines[0]
 		q.lines = q.lines[1:]
 		q.mu.Unlock()
-		_, err := to.Write(line)
+		_, err := q.to.Write(line)
 		q.mu.Lock()
 		q.bytes -= len(line)
 		q.change.Broadcast()
