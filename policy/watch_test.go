@@ -111,7 +111,7 @@ func chain(steps int, first, next string) string {
 }
 
 // runBomb runs a bomb. It prints the mapped memory at the end, in MiB, and the error. A
-// bomb that memory ends has all the time that it needs.
+// bomb that memory or a bound ends has all the time that it needs.
 func runBomb(name string) int {
 	for i, b := range slices.Concat(bombs(), memoryBombs()) {
 		if b.name != name {
@@ -124,7 +124,7 @@ func runBomb(name string) int {
 		case b.want == byMemory:
 			lim = patient()
 		case i >= len(bombs()):
-			lim.Deadline = 2 * time.Second
+			lim.Deadline = patient().Deadline
 			if b.want == "" { // a bomb that the time ends, at no fixed moment
 				lim.Deadline = time.Duration(rehearsal.Count(500, 2000)) * time.Millisecond
 			}

@@ -32,7 +32,7 @@ import (
 const killRounds = "FIADOR_KILL_ROUNDS"
 
 // hang is a guard: no test here takes that long.
-const hang = time.Minute
+const hang = 3 * time.Minute
 
 // newMark returns a mark for the arguments of one sandbox's processes.
 func newMark() string { return strconv.FormatUint(1e18+rand.Uint64N(1e18), 10) }

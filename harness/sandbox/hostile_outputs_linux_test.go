@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
@@ -57,7 +56,7 @@ func (sc *scene) stage(tier Isolation, copied bool, r Request) *Sandbox {
 func (sc *scene) perform(s *Sandbox) command.Result {
 	sc.Helper()
 	res, err := command.Run(sc.Context(), s.Command(0, actionTime, nil), command.Spec{
-		Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 18}, Timeout: time.Minute,
+		Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 18}, Timeout: actionTime,
 	})
 	if err != nil {
 		sc.Fatal(err)

@@ -1626,7 +1626,7 @@ func takeTogether(args []string) (string, error) {
 		}
 		list[i] = cmd
 	}
-	time.Sleep(5 * time.Second) // two looks at the memory take seconds on a machine that has much else to do
+	time.Sleep(15 * time.Second) // two looks at the memory take seconds on a machine that has much else to do
 	for i, cmd := range list {
 		if pid, _ := unix.Wait4(cmd.Process.Pid, nil, unix.WNOHANG, nil); pid != 0 {
 			return "", fmt.Errorf("process %d is killed", i)

@@ -44,7 +44,7 @@ type realProgram struct {
 const (
 	realMemory   = 512
 	realChildren = 10
-	realTime     = 2 * time.Minute
+	realTime     = 5 * time.Minute
 )
 
 func realPrograms() []realProgram {
