@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/runcmd"
 	"github.com/fiador/fiador/cmd/fiador/toolcmd"
 	"github.com/fiador/fiador/cmd/fiador/transcriptcmd"
+	"github.com/fiador/fiador/cmd/fiador/workcmd"
 )
 
 // commands returns the command that the first argument names, or all commands. Help,
@@ -47,6 +48,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"tool", func(a *cli.App) *cobra.Command { return toolcmd.Tool(a, runcmd.ToolCall(a), runcmd.ToolPin(a)) }},
 		{"hook", agentcmd.Hook},
 		{"mcp", func(a *cli.App) *cobra.Command { return agentcmd.MCP(a, runcmd.Executing(a)) }},
+		{"work", workcmd.Work},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},

@@ -23,6 +23,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 var updateDocs = flag.Bool("update-pages", false, "write what the commands of the pages print into the pages")
@@ -33,7 +34,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 func TestPagesRun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
-		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "docs/agents.md", "specs/safe-run.md",
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "docs/agents.md", "docs/work-items.md", "specs/safe-run.md",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -52,6 +53,10 @@ func TestPagesRun(t *testing.T) {
 			case "docs/agents.md":
 				needSandbox(t, "ls", "cat")
 				needPrograms(t, "jq", "base64")
+			case "docs/work-items.md":
+				if err := tree.CanApply(); err != nil {
+					t.Skip(err)
+				}
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			case "docs/logging.md", "specs/safe-run.md":

@@ -1,0 +1,116 @@
+package workspace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/durable"
+)
+
+// fileID is what the index knows a file by: whatever changes its content changes its ctime,
+// which no program can set.
+type fileID struct {
+	Device, Inode, Mode, Size uint64
+	Modified, Changed         int64 // nanoseconds since 1970
+}
+
+// known is one entry of an index.
+type known struct {
+	ID      fileID
+	Hash    receipt.Hash
+	Entered int64 // when the file was read
+}
+
+// Index has the hashes of files that were read before. It is derived: without it, every file is
+// read. The nil index has none.
+type Index struct {
+	files map[[2]uint64]known
+	seen  map[[2]uint64]known
+}
+
+// settled is how much older than an entry the last change of its file must be. Within the
+// grain of a file system's clock, a file can change without another time.
+const settled = 2 * time.Second
+
+// digest returns the hash of a file if the index has it for certain, and keeps the entry.
+func (x *Index) digest(id fileID) (receipt.Hash, bool) {
+	if x == nil {
+		return receipt.Hash{}, false
+	}
+	at := [2]uint64{id.Device, id.Inode}
+	k, ok := x.files[at]
+	if !ok || k.ID != id || k.Entered-id.Changed < int64(settled) {
+		return receipt.Hash{}, false
+	}
+	x.seen[at] = k
+	return k.Hash, true
+}
+
+func (x *Index) add(id fileID, h receipt.Hash, now time.Time) {
+	if x != nil {
+		x.seen[[2]uint64{id.Device, id.Inode}] = known{id, h, now.UnixNano()}
+	}
+}
+
+// An index is a file: indexStart, the hash of all that follows, and entries of indexEntry bytes.
+const (
+	indexName  = "index"
+	indexStart = "fiador-index-1\n"
+	indexEntry = 6*8 + 32 + 8
+)
+
+// readIndex reads the index of a store. One that is missing, or that is no index, is empty.
+func readIndex(root *os.Root) (*Index, error) {
+	x := &Index{files: map[[2]uint64]known{}, seen: map[[2]uint64]known{}}
+	text, err := root.ReadFile(indexName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, ok := bytes.CutPrefix(text, []byte(indexStart))
+	if !ok || len(rest) < 32 || (len(rest)-32)%indexEntry != 0 || receipt.Sum(rest[32:]) != receipt.Hash(rest[:32]) {
+		return x, nil
+	}
+	for rest = rest[32:]; len(rest) > 0; rest = rest[indexEntry:] {
+		var k known
+		if _, err := binary.Decode(rest[:indexEntry], binary.LittleEndian, &k); err != nil {
+			return nil, err
+		}
+		x.files[[2]uint64{k.ID.Device, k.ID.Inode}] = k
+	}
+	return x, nil
+}
+
+// write writes the entries of the files that were seen since the index was read. Others are
+// forgotten.
+func (x *Index) write(root *os.Root) error {
+	body := make([]byte, 0, len(x.seen)*indexEntry)
+	changed := len(x.seen) != len(x.files)
+	for at, k := range x.seen {
+		changed = changed || x.files[at] != k
+		var err error
+		if body, err = binary.Append(body, binary.LittleEndian, k); err != nil {
+			return err
+		}
+	}
+	if !changed {
+		return nil
+	}
+	sum := receipt.Sum(body)
+	f, err := durable.Create(root, indexName, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(slices.Concat([]byte(indexStart), sum[:], body)); err != nil {
+		return errors.Join(err, f.Abort())
+	}
+	return f.Replace()
+}

@@ -1,0 +1,226 @@
+//go:build linux && (amd64 || arm64)
+
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
+)
+
+// scanner reads one folder.
+type scanner struct {
+	Options
+	ctx   context.Context
+	root  int
+	state State
+}
+
+func scan(ctx context.Context, dir string, o Options) (State, error) {
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return State{}, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(root)
+	s := &scanner{Options: o, ctx: ctx, root: root}
+	e, err := s.folder(".")
+	s.state.Hash = e.Hash
+	return s.state, err
+}
+
+// child is an entry of a folder as lstat shows it.
+type child struct {
+	name string
+	stat unix.Stat_t
+}
+
+// folder returns the entry of a folder. The folder is closed before its subfolders are opened,
+// so that a deep tree needs few descriptors.
+func (s *scanner) folder(at string) (receipt.Entry, error) {
+	none := receipt.Entry{}
+	if err := context.Cause(s.ctx); err != nil {
+		return none, err
+	}
+	entries, folders, err := s.files(at)
+	if err != nil {
+		return none, err
+	}
+	for _, name := range folders {
+		e, err := s.folder(path.Join(at, name))
+		if err != nil {
+			return none, err
+		}
+		if e.Mode != "" {
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) == 0 && at != "." {
+		return none, nil
+	}
+	text := receipt.Node(entries)
+	e := receipt.Entry{Mode: receipt.Folder, Name: path.Base(at), Hash: receipt.Sum(text)}
+	if s.Nodes != nil {
+		s.Nodes[e.Hash] = text
+	}
+	return e, s.put(e.Hash, text)
+}
+
+// files returns the entries of the files and links in a folder, and the names of its folders.
+func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, err error) {
+	if len(at) > change.MaxPath {
+		return nil, nil, &Error{at[:80] + "…", "the path is longer than a system call accepts"}
+	}
+	dir, err := tree.Beneath(s.root, at, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, nil, s.failed(at, err)
+	}
+	defer unix.Close(dir)
+	names, err := tree.ReadNames(dir)
+	if err != nil {
+		return nil, nil, s.failed(at, err)
+	}
+	for _, name := range names {
+		if name == ".git" || at == "." && name == Trace {
+			continue
+		}
+		here := path.Join(at, name)
+		if !utf8.ValidString(name) {
+			return nil, nil, &Error{here, "the name is not UTF-8"}
+		}
+		c := child{name: name}
+		if err := unix.Fstatat(dir, name, &c.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return nil, nil, s.failed(here, err)
+		}
+		var e receipt.Entry
+		switch c.stat.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			folders = append(folders, name)
+			continue
+		case unix.S_IFREG:
+			e, err = s.file(dir, here, c)
+		case unix.S_IFLNK:
+			e, err = s.link(dir, here, name)
+		default:
+			err = &Error{here, "it is neither a file nor a folder nor a link"}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.state.Files++; s.state.Files > MaxFiles {
+			return nil, nil, &Error{Msg: fmt.Sprintf("the folder has more than %d files", MaxFiles)}
+		}
+		entries = append(entries, e)
+	}
+	return entries, folders, nil
+}
+
+// failed words the error of a system call. The error of a call that was interrupted by the
+// end of the context is the context's.
+func (s *scanner) failed(at string, err error) error {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return &Error{at, errno.Error()}
+	}
+	return err
+}
+
+func (s *scanner) link(dir int, at, name string) (receipt.Entry, error) {
+	target, err := tree.ReadLink(dir, name)
+	if err != nil {
+		return receipt.Entry{}, s.failed(at, err)
+	}
+	e := receipt.Entry{Mode: receipt.Link, Name: name, Hash: receipt.Sum([]byte(target))}
+	return e, s.put(e.Hash, []byte(target))
+}
+
+// put hands a text to the sink.
+func (s *scanner) put(h receipt.Hash, text []byte) error {
+	if s.Sink == nil || s.Sink.Has(h) {
+		return nil
+	}
+	return s.Sink.Put(h, bytes.NewReader(text))
+}
+
+// tries is how often a file is read that changes meanwhile.
+const tries = 3
+
+func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
+	e := receipt.Entry{Name: c.name}
+	if s.state.Bytes += c.stat.Size; s.state.Bytes > MaxBytes {
+		return e, &Error{Msg: fmt.Sprintf("the files of the folder have more than %d bytes", int64(MaxBytes))}
+	}
+	for range tries {
+		e.Mode = receipt.File
+		if c.stat.Mode&0o100 != 0 {
+			e.Mode = receipt.Executable
+		}
+		id := idOf(&c.stat)
+		if h, ok := s.Index.digest(id); ok && (s.Sink == nil || s.Sink.Has(h)) {
+			e.Hash = h
+			return e, nil
+		}
+		h, same, err := s.read(dir, c)
+		if err != nil {
+			return e, s.failed(at, err)
+		}
+		if same {
+			s.Index.add(id, h, s.Now)
+			e.Hash = h
+			return e, nil
+		}
+		if err := unix.Fstatat(dir, c.name, &c.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return e, s.failed(at, err)
+		}
+		if c.stat.Mode&unix.S_IFMT != unix.S_IFREG {
+			break
+		}
+	}
+	return e, &Error{at, "the file changes while it is read"}
+}
+
+// read reads a file. same says whether it was the file that lstat has shown, before and after.
+func (s *scanner) read(dir int, c child) (h receipt.Hash, same bool, err error) {
+	fd, err := tree.Beneath(dir, c.name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return h, false, err
+	}
+	f := os.NewFile(uintptr(fd), c.name)
+	defer f.Close()
+	unchanged := func() bool {
+		var now unix.Stat_t
+		return unix.Fstat(fd, &now) == nil && idOf(&now) == idOf(&c.stat)
+	}
+	if !unchanged() {
+		return h, false, nil
+	}
+	h, n, err := receipt.Copy(io.Discard, f)
+	if err != nil || n != c.stat.Size || !unchanged() {
+		return h, false, err
+	}
+	if s.Sink == nil || s.Sink.Has(h) {
+		return h, true, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return h, false, err
+	}
+	err = s.Sink.Put(h, f)
+	if errors.Is(err, errOther) {
+		return h, false, nil
+	}
+	return h, err == nil, err
+}
+
+// idOf returns what the index knows a file by.
+func idOf(st *unix.Stat_t) fileID {
+	return fileID{st.Dev, st.Ino, uint64(st.Mode), uint64(st.Size), st.Mtim.Nano(), st.Ctim.Nano()}
+}

@@ -1,0 +1,200 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/durable"
+)
+
+// Store is a folder with objects of states, and the index of one tree:
+//
+//	index
+//	objects/ab/cdef…   a file, a link's target or a node; its name is its hash
+//
+// Every object is held against its hash when it is read.
+type Store struct {
+	root  *os.Root
+	nodes map[receipt.Hash][]byte // of folders that State has read
+}
+
+// OpenStore opens the store in a folder, which it makes if it is missing.
+func OpenStore(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	return &Store{root: root, nodes: map[receipt.Hash][]byte{}}, err
+}
+
+// Close closes the folder.
+func (s *Store) Close() error { return s.root.Close() }
+
+// State returns the state of a folder. It reads the files that the index does not know, and
+// keeps none of them. Diff knows the state until the store is closed.
+func (s *Store) State(ctx context.Context, dir string, now time.Time) (State, error) {
+	return s.scan(ctx, dir, Options{Now: now, Nodes: s.nodes})
+}
+
+// Freeze is State, and keeps every object of the state.
+func (s *Store) Freeze(ctx context.Context, dir string, now time.Time) (State, error) {
+	if err := s.root.MkdirAll("objects", 0o700); err != nil {
+		return State{}, err
+	}
+	return s.scan(ctx, dir, Options{Now: now, Sink: s})
+}
+
+func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) {
+	var err error
+	if o.Index, err = readIndex(s.root); err != nil {
+		return State{}, err
+	}
+	state, err := Scan(ctx, dir, o)
+	if err != nil {
+		return State{}, err
+	}
+	return state, o.Index.write(s.root)
+}
+
+func objectName(h receipt.Hash) string { return "objects/" + h.Hex()[:2] + "/" + h.Hex()[2:] }
+
+// Has says whether the store has an object.
+func (s *Store) Has(h receipt.Hash) bool {
+	info, err := s.root.Lstat(objectName(h))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// errOther says that the bytes of an object are not those of its hash.
+var errOther = errors.New("the bytes are others than those of the hash")
+
+// Put keeps an object. The bytes must be those of the hash.
+func (s *Store) Put(h receipt.Hash, from io.Reader) error {
+	name := objectName(h)
+	if err := s.root.MkdirAll(name[:len("objects/ab")], 0o700); err != nil {
+		return err
+	}
+	f, err := durable.Create(s.root, name, 0o400)
+	if err != nil {
+		return err
+	}
+	got, _, err := receipt.Copy(f, from)
+	if err == nil && got != h {
+		err = errOther
+	}
+	if err != nil {
+		return errors.Join(err, f.Abort())
+	}
+	return f.Replace()
+}
+
+// ErrMissing is wrapped in the error for an object that the store does not have.
+var ErrMissing = errors.New("the store does not have it: freeze a state before it is needed")
+
+// open opens an object. Its bytes are not checked.
+func (s *Store) open(h receipt.Hash) (io.ReadCloser, error) {
+	f, err := s.root.Open(objectName(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("object %s: %w", h, ErrMissing)
+	}
+	return f, err
+}
+
+func damaged(h receipt.Hash) error {
+	return fmt.Errorf("object %s of the store is damaged: remove it, and freeze again a folder that has it", h)
+}
+
+// read returns an object of at most a number of bytes.
+func (s *Store) read(h receipt.Hash, most int64) ([]byte, error) {
+	f, err := s.open(h)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var text bytes.Buffer
+	if got, n, err := receipt.Copy(&text, io.LimitReader(f, most+1)); err != nil || n > most || got != h {
+		return nil, errors.Join(err, damaged(h))
+	}
+	return text.Bytes(), nil
+}
+
+// maxNode is the size of the largest node: every file of a state in one folder.
+const maxNode = MaxFiles * (73 + 256)
+
+// node returns the entries of a folder.
+func (s *Store) node(h receipt.Hash) ([]receipt.Entry, error) {
+	text, err := s.nodes[h], error(nil)
+	if text == nil {
+		text, err = s.read(h, maxNode)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := receipt.ReadNode(text)
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", h, err)
+	}
+	return list, nil
+}
+
+// Difference is a path at which two states differ. Before or After has no mode if the state
+// has nothing there. A folder differs only where the other state has no folder.
+type Difference struct {
+	Path          string
+	Before, After receipt.Entry
+}
+
+// Diff returns the differences of two states whose nodes the store has, in the order of their
+// paths' bytes, segment by segment.
+func (s *Store) Diff(ctx context.Context, before, after receipt.Hash) ([]Difference, error) {
+	var list []Difference
+	top := func(h receipt.Hash) receipt.Entry { return receipt.Entry{Mode: receipt.Folder, Hash: h} }
+	err := s.diff(ctx, "", top(before), top(after), &list)
+	return list, err
+}
+
+// maxDepth is that of the deepest path of a state.
+const maxDepth = 2048
+
+func (s *Store) diff(ctx context.Context, at string, a, b receipt.Entry, list *[]Difference) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if a.Mode == b.Mode && a.Hash == b.Hash {
+		return nil
+	}
+	if at != "" && (a.Mode != receipt.Folder || b.Mode != receipt.Folder) {
+		*list = append(*list, Difference{at, a, b})
+	}
+	if len(*list) > 2*MaxFiles || len(at) > 2*maxDepth {
+		return errors.New("the states are larger than a state can be")
+	}
+	names, sides := map[string]bool{}, [2]map[string]receipt.Entry{{}, {}}
+	for i, e := range []receipt.Entry{a, b} {
+		if e.Mode != receipt.Folder {
+			continue
+		}
+		children, err := s.node(e.Hash)
+		if err != nil {
+			return err
+		}
+		for _, c := range children {
+			names[c.Name], sides[i][c.Name] = true, c
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if err := s.diff(ctx, path.Join(at, name), sides[0][name], sides[1][name], list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
