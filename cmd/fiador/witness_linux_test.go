@@ -136,6 +136,7 @@ var patterns = []struct {
 	{regexp.MustCompile(`("landlock_abi":)\d+`), "${1}<of the machine>"},
 	{regexp.MustCompile(`("plan_sha256":"sha256:)[0-9a-f]{64}\b`), "${1}<of paths>"},
 	{regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`), "127.0.0.1:<port>"},
+	{regexp.MustCompile(`(/state/fiador/work/)\d+-\d+\b`), "${1}<device and inode>"},
 }
 
 // moments match times. A time during the test is masked, with the random id that follows
@@ -309,11 +310,15 @@ var (
 )
 
 // spell returns the text of a file whose values mask cannot find in the bytes. The head of
-// a ledger has an inode, and a checksum over it. An archive is compressed. Signed data is
-// base64. A copy of the program differs after every change of the code.
+// a ledger has an inode, and a checksum over it, and an index of states has nothing else. An
+// archive is compressed. Signed data is base64. A copy of the program differs after every
+// change of the code.
 func (w *witness) spell(b []byte) string {
 	if bytes.HasPrefix(b, []byte("\x7fELF")) {
 		return "a program"
+	}
+	if bytes.HasPrefix(b, []byte("fiador-index-1\n")) {
+		return fmt.Sprintf("an index of %d bytes", len(b))
 	}
 	if m := headOfLedger.FindSubmatch(b); m != nil {
 		return string(m[1]) + "<inode>" + string(m[2])
