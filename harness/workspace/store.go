@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/receipt"
-	"github.com/fiador/fiador/harness/durable"
 )
 
 // Store is a folder with objects of states, and the index of one tree:
 //
 //	index
 //	objects/ab/cdef…   a file, a link's target or a node; its name is its hash
+//	incoming           objects that are not kept yet
 //
 // Every object is held against its hash when it is read.
 type Store struct {
@@ -47,11 +47,16 @@ func (s *Store) State(ctx context.Context, dir string, now time.Time) (State, er
 }
 
 // Freeze is State, and keeps every object of the state.
-func (s *Store) Freeze(ctx context.Context, dir string, now time.Time) (State, error) {
-	if err := s.root.MkdirAll("objects", 0o700); err != nil {
+func (s *Store) Freeze(ctx context.Context, dir string, now time.Time) (state State, err error) {
+	b, err := s.begin(ctx)
+	if err != nil {
 		return State{}, err
 	}
-	return s.scan(ctx, dir, Options{Now: now, Sink: s})
+	defer func() { err = errors.Join(err, b.end()) }()
+	if state, err = s.scan(ctx, dir, Options{Now: now, Sink: b}); err != nil {
+		return state, err
+	}
+	return state, b.commit()
 }
 
 func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) {
@@ -68,34 +73,14 @@ func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) 
 
 func objectName(h receipt.Hash) string { return "objects/" + h.Hex()[:2] + "/" + h.Hex()[2:] }
 
-// Has says whether the store has an object.
-func (s *Store) Has(h receipt.Hash) bool {
+// has says whether the store has an object.
+func (s *Store) has(h receipt.Hash) bool {
 	info, err := s.root.Lstat(objectName(h))
 	return err == nil && info.Mode().IsRegular()
 }
 
 // errOther says that the bytes of an object are not those of its hash.
 var errOther = errors.New("the bytes are others than those of the hash")
-
-// Put keeps an object. The bytes must be those of the hash.
-func (s *Store) Put(h receipt.Hash, from io.Reader) error {
-	name := objectName(h)
-	if err := s.root.MkdirAll(name[:len("objects/ab")], 0o700); err != nil {
-		return err
-	}
-	f, err := durable.Create(s.root, name, 0o400)
-	if err != nil {
-		return err
-	}
-	got, _, err := receipt.Copy(f, from)
-	if err == nil && got != h {
-		err = errOther
-	}
-	if err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	return f.Replace()
-}
 
 // ErrMissing is wrapped in the error for an object that the store does not have.
 var ErrMissing = errors.New("the store does not have it: freeze a state before it is needed")

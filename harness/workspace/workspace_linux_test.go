@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -396,5 +398,67 @@ func TestThawRefused(t *testing.T) {
 	}
 	if _, _, err := s.Thaw(t.Context(), journals, dir, want, later()); err != nil || stateOf(t, s, dir) != want {
 		t.Errorf("after all: %v", err)
+	}
+}
+
+// TestFreezeTogether: several processes can keep states in one store at once. What a killed one
+// has left goes away, and a waiting one can be interrupted.
+func TestFreezeTogether(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(1, 1))
+	var trees []string
+	for range 8 {
+		trees = append(trees, t.TempDir())
+		grow(t, trees[len(trees)-1], random, 3)
+	}
+	open := func() *Store {
+		s, err := OpenStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	s := open()
+	if err := errors.Join(s.root.Mkdir(incoming, 0o700), s.root.WriteFile(incoming+"/"+receipt.Sum(nil).Hex(), []byte("half"), 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, from := range trees {
+		mine := open()
+		all.Go(func() {
+			if _, err := mine.Freeze(t.Context(), from, later()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	nothing := freeze(t, s, t.TempDir())
+	for _, from := range trees {
+		want := stateOf(t, store(t), from)
+		list, err := s.Diff(t.Context(), nothing, want)
+		if err != nil || len(list) == 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+		for _, d := range list {
+			if d.After.Mode != receipt.Folder && !s.has(d.After.Hash) {
+				t.Errorf("%s of %s is not kept", d.Path, want)
+			}
+		}
+	}
+	if _, err := s.root.Lstat(incoming); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", incoming, err)
+	}
+	b, err := s.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := open().Freeze(ctx, trees[0], later()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if err := b.end(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,97 @@
+//go:build linux && (amd64 || arm64)
+
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/evidence/receipt"
+)
+
+// incoming is the folder of the store for objects that are not durable yet.
+const incoming = "incoming"
+
+// batch keeps new objects. They get their names when all of them are durable, because one sync
+// of the file system takes less time than one of each file. A kill leaves objects under
+// their names or in incoming, which the next batch empties.
+type batch struct {
+	store *Store
+	lock  *os.File
+	new   map[receipt.Hash]bool
+}
+
+// begin begins a batch. It waits for another one of the same store until the context ends.
+func (s *Store) begin(ctx context.Context) (*batch, error) {
+	lock, err := s.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), lock.Close())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err == nil {
+		err = s.root.RemoveAll(incoming)
+	}
+	if err == nil {
+		err = s.root.Mkdir(incoming, 0o700)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &batch{s, lock, map[receipt.Hash]bool{}}, nil
+}
+
+// Has says whether the store has an object, or will have it after commit.
+func (b *batch) Has(h receipt.Hash) bool { return b.new[h] || b.store.has(h) }
+
+// Put keeps an object. The bytes must be those of the hash.
+func (b *batch) Put(h receipt.Hash, from io.Reader) error {
+	name := incoming + "/" + h.Hex()
+	f, err := b.store.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	if err != nil {
+		return err
+	}
+	got, _, err := receipt.Copy(f, from)
+	if err == nil && got != h {
+		err = errOther
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, b.store.root.Remove(name))
+	}
+	b.new[h] = true
+	return nil
+}
+
+// commit makes the objects durable, and then gives them their names.
+func (b *batch) commit() error {
+	if err := unix.Syncfs(int(b.lock.Fd())); err != nil {
+		return err
+	}
+	for h := range b.new {
+		name := objectName(h)
+		if err := b.store.root.MkdirAll(name[:len("objects/ab")], 0o700); err != nil {
+			return err
+		}
+		if err := b.store.root.Rename(incoming+"/"+h.Hex(), name); err != nil {
+			return err
+		}
+	}
+	return unix.Syncfs(int(b.lock.Fd()))
+}
+
+// end ends the batch. Objects that were not committed are gone.
+func (b *batch) end() error { return errors.Join(b.store.root.RemoveAll(incoming), b.lock.Close()) }
