@@ -30,7 +30,7 @@ type scanner struct {
 func scan(ctx context.Context, dir string, o Options) (State, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return State{}, &os.PathError{Op: "open", Path: dir, Err: err}
+		return State{}, failed("", err)
 	}
 	defer unix.Close(root)
 	s := &scanner{Options: o, ctx: ctx, root: root}
@@ -83,12 +83,12 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 	}
 	dir, err := tree.Beneath(s.root, at, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return nil, nil, s.failed(at, err)
+		return nil, nil, failed(at, err)
 	}
 	defer unix.Close(dir)
 	names, err := tree.ReadNames(dir)
 	if err != nil {
-		return nil, nil, s.failed(at, err)
+		return nil, nil, failed(at, err)
 	}
 	for _, name := range names {
 		if name == ".git" || at == "." && name == Trace {
@@ -100,7 +100,7 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 		}
 		c := child{name: name}
 		if err := unix.Fstatat(dir, name, &c.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return nil, nil, s.failed(here, err)
+			return nil, nil, failed(here, err)
 		}
 		var e receipt.Entry
 		switch c.stat.Mode & unix.S_IFMT {
@@ -125,9 +125,8 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 	return entries, folders, nil
 }
 
-// failed words the error of a system call. The error of a call that was interrupted by the
-// end of the context is the context's.
-func (s *scanner) failed(at string, err error) error {
+// failed names the path of the error of a system call.
+func failed(at string, err error) error {
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return &Error{at, errno.Error()}
 	}
@@ -137,7 +136,7 @@ func (s *scanner) failed(at string, err error) error {
 func (s *scanner) link(dir int, at, name string) (receipt.Entry, error) {
 	target, err := tree.ReadLink(dir, name)
 	if err != nil {
-		return receipt.Entry{}, s.failed(at, err)
+		return receipt.Entry{}, failed(at, err)
 	}
 	e := receipt.Entry{Mode: receipt.Link, Name: name, Hash: receipt.Sum([]byte(target))}
 	return e, s.put(e.Hash, []byte(target))
@@ -171,7 +170,7 @@ func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 		}
 		h, same, err := s.read(dir, c)
 		if err != nil {
-			return e, s.failed(at, err)
+			return e, failed(at, err)
 		}
 		if same {
 			s.Index.add(id, h, s.Now)
@@ -179,7 +178,7 @@ func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 			return e, nil
 		}
 		if err := unix.Fstatat(dir, c.name, &c.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return e, s.failed(at, err)
+			return e, failed(at, err)
 		}
 		if c.stat.Mode&unix.S_IFMT != unix.S_IFREG {
 			break

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/change"
 )
 
 // Store is a folder with objects of states, and the index of one tree:
@@ -147,9 +148,6 @@ func (s *Store) Diff(ctx context.Context, before, after receipt.Hash) ([]Differe
 	return list, err
 }
 
-// maxDepth is that of the deepest path of a state.
-const maxDepth = 2048
-
 func (s *Store) diff(ctx context.Context, at string, a, b receipt.Entry, list *[]Difference) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -160,7 +158,7 @@ func (s *Store) diff(ctx context.Context, at string, a, b receipt.Entry, list *[
 	if at != "" && (a.Mode != receipt.Folder || b.Mode != receipt.Folder) {
 		*list = append(*list, Difference{at, a, b})
 	}
-	if len(*list) > 2*MaxFiles || len(at) > 2*maxDepth {
+	if len(*list) > 2*MaxFiles || len(at) > change.MaxPath {
 		return errors.New("the states are larger than a state can be")
 	}
 	names, sides := map[string]bool{}, [2]map[string]receipt.Entry{{}, {}}

@@ -81,8 +81,9 @@ func (t *thaw) prepare() error {
 		case replaced != "" && strings.HasPrefix(d.Path, replaced+"/"), before == receipt.Folder && after == "", before == "" && after == receipt.Folder:
 			continue // it goes with its folder, or the folder comes and goes with its files
 		case before == receipt.Folder:
-			if replaced = d.Path; t.holds(d.Path) != nil {
-				return t.holds(d.Path)
+			replaced = d.Path
+			if err := t.holds(d.Path); err != nil {
+				return err
 			}
 		}
 		if err := t.change(d); err != nil {

@@ -155,28 +155,31 @@ func TestSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[receipt.Hash]string{stateOf(t, s, dir): "before"}
-	for what, change := range map[string]func() error{
-		"an edit of the same size, with the old time": func() error {
+	for _, tc := range []struct {
+		what   string
+		change func() error
+	}{
+		{"an edit of the same size, with the old time", func() error {
 			return errors.Join(os.WriteFile(name, []byte("two"), 0o644), os.Chtimes(name, time.Time{}, info.ModTime()))
-		},
-		"the mode": func() error { return os.Chmod(name, 0o755) },
-		"the link": func() error { return errors.Join(os.Remove(dir+"/f/l"), os.Symlink("b", dir+"/f/l")) },
-		"another file of the same name, size and time": func() error {
+		}},
+		{"the mode", func() error { return os.Chmod(name, 0o755) }},
+		{"the link", func() error { return errors.Join(os.Remove(dir+"/f/l"), os.Symlink("b", dir+"/f/l")) }},
+		{"another file of the same name, size and time", func() error {
 			other := filepath.Join(dir, "other")
 			return errors.Join(os.WriteFile(other, []byte("six"), 0o755), os.Chtimes(other, time.Time{}, info.ModTime()), os.Rename(other, name))
-		},
-		"a new file": func() error { return os.WriteFile(dir+"/new", nil, 0o644) },
+		}},
+		{"a new file", func() error { return os.WriteFile(dir+"/new", nil, 0o644) }},
 	} {
-		if err := change(); err != nil {
+		if err := tc.change(); err != nil {
 			t.Fatal(err)
 		}
 		h := stateOf(t, s, dir)
 		if before, there := seen[h]; there {
-			t.Errorf("%s is not seen: the state is that of %s", what, before)
+			t.Errorf("%s is not seen: the state is that of %s", tc.what, before)
 		}
-		seen[h] = what
+		seen[h] = tc.what
 		if fresh := stateOf(t, store(t), dir); fresh != h {
-			t.Errorf("%s: %s with the index, %s without it", what, h, fresh)
+			t.Errorf("%s: %s with the index, %s without it", tc.what, h, fresh)
 		}
 	}
 }
@@ -222,7 +225,12 @@ func TestIndex(t *testing.T) {
 	if err := s.root.Remove(indexName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.State(t.Context(), dir, time.Now()); err != nil {
+	entry{"a", "100644", "one", ""}.put(t, dir)
+	info, err := os.Stat(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.State(t.Context(), dir, info.ModTime().Add(settled/2)); err != nil {
 		t.Fatal(err)
 	}
 	forge()
