@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,7 +42,10 @@ func alone() (int, bool) {
 		fmt.Fprintln(os.Stderr, "no folder for the clients:", err)
 		return 1, true
 	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
+		return strings.HasPrefix(arg, "-test.testlogfile=") // for the cache of go test; it cannot be written
+	})
+	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), aloneVar+"="+dir, "TMPDIR="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
