@@ -11,12 +11,13 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/hook"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // TestOneVerdict: for each vector of the shell, in two folders, each client's hook and exec
-// --line ask the same, and the policy answers the same.
+// --line ask the same, and the policy answers the same. The short form has every third.
 func TestOneVerdict(t *testing.T) {
 	root := project(t)
 	src, err := os.ReadFile("../../specs/vectors/shell/lines.json")
@@ -50,8 +51,8 @@ func TestOneVerdict(t *testing.T) {
 		"cursor":      `{"hook_event_name":"preToolUse","cwd":"DIR","tool_name":"Shell","tool_input":{"command":LINE}}`,
 	}
 	outcomes := map[string]int{}
-	for _, v := range file.Vectors {
-		if v.Line == "" {
+	for i, v := range file.Vectors {
+		if v.Line == "" || i%rehearsal.Stride(3) != 0 {
 			continue // exec has no empty line
 		}
 		quoted, err := canon.Canonical(v.Line)
