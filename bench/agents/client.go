@@ -3,7 +3,9 @@ package agents
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,7 +195,7 @@ func (c Client) prepare(t testing.TB, p Place) {
 		}
 	}
 	if c.unpacks != "" && p.Unpacked != "" {
-		if err := os.Symlink(p.Unpacked, filepath.Join(p.Home(), c.unpacks)); err != nil {
+		if err := os.Symlink(p.Unpacked, filepath.Join(p.Home(), c.unpacks)); err != nil && !errors.Is(err, fs.ErrExist) {
 			t.Fatal(err)
 		}
 	}

@@ -70,20 +70,7 @@ func TestGate(t *testing.T) {
 func testGate(t *testing.T, c Client) {
 	p := place(t, c)
 	p.Server = append([]string{hook(t), "mcp", "gate", "--server", "probe", "--policy", profile(t, p, c.Name), "--"}, p.Server...)
-	var calls []Call
-	for _, tool := range tools {
-		if tool.name != "mcp" && tool.name != "unknown" || tool.name == "unknown" && c.Name == "gemini" {
-			continue
-		}
-		for _, call := range tool.calls[c.Name] {
-			call.Input = strings.ReplaceAll(call.Input, "FILE", tool.name+".txt")
-			calls = append(calls, call)
-		}
-	}
-	if c.Name == "gemini" {
-		calls = append(calls, Call{Tool: "mcp_probe_two__parts", Input: `{"path":"unknown.txt"}`})
-	}
-	m := NewModel(t, calls...)
+	m := NewModel(t, gateCalls(c.Name)...)
 	p.URL = m.URL
 	said := c.Run(t, p)
 	for name, want := range map[string]bool{"mcp.txt": true, "unknown.txt": false} {
@@ -97,4 +84,22 @@ func testGate(t *testing.T, c Client) {
 	if t.Failed() {
 		t.Logf("the client says\n%s\n%s", said, longest(m))
 	}
+}
+
+// gateCalls returns a call of the server that the policy allows, and one that it does not.
+func gateCalls(client string) []Call {
+	var calls []Call
+	for _, tool := range tools {
+		if tool.name != "mcp" && tool.name != "unknown" || tool.name == "unknown" && client == "gemini" {
+			continue
+		}
+		for _, call := range tool.calls[client] {
+			call.Input = strings.ReplaceAll(call.Input, "FILE", tool.name+".txt")
+			calls = append(calls, call)
+		}
+	}
+	if client == "gemini" {
+		calls = append(calls, Call{Tool: "mcp_probe_two__parts", Input: `{"path":"unknown.txt"}`})
+	}
+	return calls
 }
