@@ -292,6 +292,27 @@ func TestSingleImporters(t *testing.T) {
 	}
 }
 
+// TestArgumentsAreOurs: no command has a check of cobra for its arguments. The error of such a
+// check names no remedy, and is reported as one of the program.
+func TestArgumentsAreOurs(t *testing.T) {
+	checks := regexp.MustCompile(`cobra\.(NoArgs|(Exact|Minimum|Maximum)\w*Args|RangeArgs|OnlyValidArgs|MatchAll)\b`)
+	for pkg := range imports(t) {
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+		if err != nil || !strings.HasPrefix(pkg, "cmd/") {
+			continue
+		}
+		for _, name := range files {
+			src, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := checks.Find(src); found != nil && !strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s has %s: package cli has checks of arguments", name, found)
+			}
+		}
+	}
+}
+
 // TestCommandsAreBelowTheProgram: the library of command lines is imported beneath
 // cmd/fiador alone. A package of commands imports no other package of commands: they stand
 // on one level.

@@ -95,8 +95,11 @@ func (s *Store) open(h receipt.Hash) (io.ReadCloser, error) {
 	return f, err
 }
 
+// ErrDamaged is wrapped in the error for an object whose bytes are not those of its hash.
+var ErrDamaged = errors.New("the store's bytes are others than those of the hash")
+
 func damaged(h receipt.Hash) error {
-	return fmt.Errorf("object %s of the store is damaged: remove it, and freeze again a folder that has it", h)
+	return fmt.Errorf("object %s (%s): %w", h, objectName(h), ErrDamaged)
 }
 
 // read returns an object of at most a number of bytes.

@@ -47,13 +47,14 @@ func (s *Store) Thaw(ctx context.Context, journals, dir string, want receipt.Has
 	if err := tree.ApplySeen(ctx, journals, dir, t.changes, t.open, t.looked); err != nil {
 		return was, nil, err
 	}
+	ctx = context.WithoutCancel(ctx) // the folder is changed
 	for _, d := range slices.Backward(list) {
 		if d.Before.Mode == receipt.Folder && d.After.Mode == "" {
 			_ = root.Remove(filepath.FromSlash(d.Path)) // what no state has keeps its folder
 		}
 	}
 	if got, err := s.State(ctx, dir, now); err != nil || got.Hash != want {
-		return was, list, errors.Join(err, fmt.Errorf("the folder has the state %s afterwards", got.Hash))
+		return was, list, errors.Join(err, fmt.Errorf("the state was brought back, and the folder has the state %s afterwards: another program has changed it", got.Hash))
 	}
 	return was, list, nil
 }

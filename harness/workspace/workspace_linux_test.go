@@ -396,7 +396,7 @@ func TestThawRefused(t *testing.T) {
 	if err := errors.Join(s.root.Chmod(name, 0o600), s.root.WriteFile(name, []byte("b file"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	fails("a damaged object", want, func(err error) bool { return strings.Contains(err.Error(), "damaged") })
+	fails("a damaged object", want, func(err error) bool { return errors.Is(err, ErrDamaged) })
 	if err := s.root.Remove(name); err != nil {
 		t.Fatal(err)
 	}

@@ -315,7 +315,7 @@ Exit codes:
   1  it is installed nowhere
   2  settings cannot be read; status prints what is installed elsewhere`,
 		Example:   "  fiador hook status codex",
-		Args:      cobra.MaximumNArgs(1),
+		Args:      cli.AtMostOne,
 		ValidArgs: clientNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

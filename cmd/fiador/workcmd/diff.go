@@ -1,6 +1,7 @@
 package workcmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,7 +33,7 @@ Exit codes:
   1  the states differ
   2  no answer`,
 		Example: "  fiador work diff blake3:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    stateArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var states [2]receipt.Hash
 			for i, arg := range args {
@@ -49,13 +50,13 @@ Exit codes:
 			if len(args) == 1 {
 				now, err := s.State(cmd.Context(), p.dir, a.Now())
 				if err != nil {
-					return p.failed(err)
+					return p.failed(cmd.Context(), err)
 				}
 				states[1] = now.Hash
 			}
 			list, err := s.Diff(cmd.Context(), states[0], states[1])
 			if err != nil {
-				return p.failed(err)
+				return p.failed(cmd.Context(), err)
 			}
 			a.RejectIf(len(list) > 0)
 			return a.Print([]byte(lines(list)))
@@ -104,7 +105,7 @@ Exit codes:
   2  nothing is changed`,
 		Example: `  before=$(fiador work freeze)
   fiador work thaw "$before"`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: stateArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hash(args[0])
 			if err != nil {
@@ -118,7 +119,7 @@ Exit codes:
 			defer s.Close()
 			was, list, err := s.Thaw(cmd.Context(), journals, p.dir, want, a.Now())
 			if err != nil {
-				return p.notThawed(err, journals)
+				return p.notThawed(cmd.Context(), err, journals)
 			}
 			for line := range strings.Lines(lines(list)) {
 				a.Term.Message(strings.TrimSuffix(line, "\n"))
@@ -131,7 +132,7 @@ Exit codes:
 }
 
 // notThawed words an error of Thaw.
-func (p *place) notThawed(err error, journals string) error {
+func (p *place) notThawed(ctx context.Context, err error, journals string) error {
 	conflict, changed := errors.AsType[*tree.ConflictError](err)
 	switch {
 	case changed:
@@ -141,5 +142,5 @@ func (p *place) notThawed(err error, journals string) error {
 	case errors.Is(err, tree.ErrNotOwn), errors.Is(err, tree.ErrBusy):
 		return folders.RecoverError(journals, p.dir, tree.RecoveredNothing, err)
 	}
-	return p.failed(err)
+	return p.failed(ctx, err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -86,17 +87,29 @@ func (p *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 }
 
 // failed words an error about a state or the store.
-func (p *place) failed(err error) error {
+func (p *place) failed(ctx context.Context, err error) error {
 	var of *workspace.Error
 	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return runerr.Unchanged()
 	case errors.As(err, &of):
 		return runerr.Unreadable(screen.Folder(p.dir), of.Error(), "a state has files, links and folders alone, which its user can read: remove the path, or move it elsewhere")
 	case errors.Is(err, workspace.ErrMissing):
 		return runerr.New(result.CodeEvidence, err.Error(), "fiador work freeze keeps a state; --store names the store that has it")
-	case errors.Is(err, context.Canceled):
-		return runerr.Interrupted()
+	case errors.Is(err, workspace.ErrDamaged):
+		return runerr.New(result.CodeEvidence, err.Error(), "remove the object from the store, and freeze again a folder that has it")
+	case errors.As(err, new(*fs.PathError)), errors.As(err, new(*os.LinkError)):
+		return runerr.New(result.CodeEvidence, "the store cannot be used: "+runerr.Reason(err), "give the store room and permission, or name another one with --store", runerr.File(screen.Folder(p.store)))
 	}
-	return runerr.New(result.CodeEvidence, "the store cannot be used: "+runerr.Reason(err), "give the store room and permission, or name another one with --store", runerr.File(screen.Folder(p.store)))
+	return runerr.New(result.CodeEvidence, err.Error(), "fiador work diff says what differs now")
+}
+
+// stateArgs takes a state, and one more argument or none.
+func stateArgs(cmd *cobra.Command, args []string) error {
+	if err := cli.AtLeastOne("STATE")(cmd, args); err != nil {
+		return err
+	}
+	return cli.AtMostOne(cmd, args[1:])
 }
 
 // hash reads a hash of the command line.
@@ -121,7 +134,7 @@ Exit codes:
   0  the hash is printed
   2  the folder has what no state can hold, or cannot be read`,
 		Example: "  fiador work state",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.print(cmd.Context(), a, args, (*workspace.Store).State)
 		},
@@ -143,7 +156,7 @@ Exit codes:
   0  the content is kept
   2  it is not: the folder cannot be read, or the store cannot be written`,
 		Example: "  fiador work freeze project",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.print(cmd.Context(), a, args, (*workspace.Store).Freeze)
 		},
@@ -162,7 +175,7 @@ func (p *place) print(ctx context.Context, a *cli.App, args []string, read reade
 	defer s.Close()
 	state, err := read(s, ctx, p.dir, a.Now())
 	if err != nil {
-		return p.failed(err)
+		return p.failed(ctx, err)
 	}
 	return a.Print([]byte(state.Hash.String() + "\n"))
 }
