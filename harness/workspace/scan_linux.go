@@ -168,9 +168,9 @@ func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 			e.Hash = h
 			return e, nil
 		}
-		h, same, err := s.read(dir, c)
+		h, same, err := s.read(dir, at, c)
 		if err != nil {
-			return e, failed(at, err)
+			return e, err
 		}
 		if same {
 			s.Index.add(id, h, s.Now)
@@ -188,10 +188,11 @@ func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 }
 
 // read reads a file. same says whether it was the file that lstat has shown, before and after.
-func (s *scanner) read(dir int, c child) (h receipt.Hash, same bool, err error) {
+// An error of the sink is about the store, and names no path of the folder.
+func (s *scanner) read(dir int, at string, c child) (h receipt.Hash, same bool, err error) {
 	fd, err := tree.Beneath(dir, c.name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
-		return h, false, err
+		return h, false, failed(at, err)
 	}
 	f := os.NewFile(uintptr(fd), c.name)
 	defer f.Close()
@@ -203,14 +204,17 @@ func (s *scanner) read(dir int, c child) (h receipt.Hash, same bool, err error) 
 		return h, false, nil
 	}
 	h, n, err := receipt.Copy(io.Discard, f)
-	if err != nil || n != c.stat.Size || !unchanged() {
-		return h, false, err
+	if err != nil {
+		return h, false, failed(at, err)
+	}
+	if n != c.stat.Size || !unchanged() {
+		return h, false, nil
 	}
 	if s.Sink == nil || s.Sink.Has(h) {
 		return h, true, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return h, false, err
+		return h, false, failed(at, err)
 	}
 	err = s.Sink.Put(h, f)
 	if errors.Is(err, errOther) {

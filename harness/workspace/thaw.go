@@ -45,7 +45,7 @@ func (s *Store) Thaw(ctx context.Context, journals, dir string, want receipt.Has
 		return was, nil, errors.Join(err, &Error{Msg: "the folder is being changed"})
 	}
 	if err := tree.ApplySeen(ctx, journals, dir, t.changes, t.open, t.looked); err != nil {
-		return was, nil, err
+		return was, nil, &ApplyError{err}
 	}
 	ctx = context.WithoutCancel(ctx) // the folder is changed
 	for _, d := range slices.Backward(list) {
@@ -58,6 +58,15 @@ func (s *Store) Thaw(ctx context.Context, journals, dir string, want receipt.Has
 	}
 	return was, list, nil
 }
+
+// ApplyError says that the folder could not be changed. It wraps the error of tree.ApplySeen.
+type ApplyError struct{ Err error }
+
+// Error returns the text of the wrapped error.
+func (e *ApplyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *ApplyError) Unwrap() error { return e.Err }
 
 // thaw turns the differences of two states into changes.
 type thaw struct {

@@ -470,3 +470,22 @@ func TestFreezeTogether(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// full is a sink on a disk that is full.
+type full struct{}
+
+func (full) Has(receipt.Hash) bool { return false }
+
+func (full) Put(receipt.Hash, io.Reader) error {
+	return &os.PathError{Op: "write", Path: "object", Err: syscall.ENOSPC}
+}
+
+// TestFullStore: an error about the store does not name a file of the folder.
+func TestFullStore(t *testing.T) {
+	dir := t.TempDir()
+	entry{"a", "100644", "one", ""}.put(t, dir)
+	_, err := Scan(t.Context(), dir, Options{Sink: full{}})
+	if !errors.Is(err, syscall.ENOSPC) || errors.As(err, new(*Error)) {
+		t.Errorf("%v", err)
+	}
+}

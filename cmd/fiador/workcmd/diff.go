@@ -141,6 +141,8 @@ func (p *place) notThawed(ctx context.Context, err error, journals string) error
 		return runerr.New(result.CodeEvidence, err.Error(), "give the state folder room and permission, and run the command again")
 	case errors.Is(err, tree.ErrNotOwn), errors.Is(err, tree.ErrBusy):
 		return folders.RecoverError(journals, p.dir, tree.RecoveredNothing, err)
+	case errors.As(err, new(*workspace.ApplyError)):
+		return runerr.New(result.CodeEvidence, "nothing is changed: "+runerr.Reason(err), "give the folder, and the folder for journals, room and permission", runerr.File(screen.Folder(p.dir)))
 	}
 	return p.failed(ctx, err)
 }
