@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(dataEnv) != "" {
 		os.Exit(takeData())
 	}
+	if rehearsal.Raced {
+		neverLimited()
+	}
 	os.Exit(rehearsal.Tests{M: m}.Run())
 }
 
