@@ -47,6 +47,7 @@ type End struct {
 	OutOfMemory    bool
 	NotFound       bool
 	NotExecutable  bool
+	Test           bool // it was the test of a work item
 	Stdout, Stderr Stream
 }
 
@@ -125,6 +126,12 @@ func (o *Observed) Reject(list ...reason.Reason) {
 // Cause is the reason that the end of a command is, and the zero value where the command
 // ended well.
 func (e End) Cause() reason.Reason {
+	if e.Test {
+		e.Test = false
+		if why := e.Cause(); why.ID != "" {
+			return reason.Tested(why.ExitCode())
+		}
+	}
 	switch {
 	case e.OutOfMemory && (e.Code != 0 || e.Signal != 0):
 		return reason.Reason{ID: reason.OOM}

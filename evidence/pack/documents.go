@@ -81,6 +81,11 @@ type TestResult struct {
 	StderrSHA256 canon.ContentHash `json:"stderr_sha256"`
 }
 
+// TestOf returns the result of the test of a work item, which was a command.
+func TestOf(r RunEvidence) TestResult {
+	return TestResult{TestID: "test", Passed: r.ExitCode == 0, ExitCode: r.ExitCode, StdoutSHA256: r.StdoutSHA256, StderrSHA256: r.StderrSHA256}
+}
+
 // RunEvidence is the end of one command.
 type RunEvidence struct {
 	Action       int               `json:"action"` // position in the intent, from 0

@@ -86,7 +86,7 @@ func (p *Performed) runnerExit(code int) pack.RunnerExit {
 	if end := p.Observed.Command; end != nil {
 		why := end.Cause().ID
 		x.OOMKilled, x.TimeoutKilled = why == reason.OOM, why == reason.Timeout
-		if end.Signal != 0 {
+		if end.Signal != 0 && !end.Test {
 			x.Signal = contract.SignalName(end.Signal)
 		}
 	}

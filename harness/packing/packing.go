@@ -234,6 +234,9 @@ func (r Run) evidence(results []pack.ActionResult) pack.Evidence {
 			Action: c.Action, Argv: c.Argv, ExitCode: c.Cause().ExitCode(),
 			StdoutSHA256: evidence.Hash(c.Stdout.SHA256), StderrSHA256: evidence.Hash(c.Stderr.SHA256),
 		})
+		if c.Test {
+			e.TestResults = append(e.TestResults, pack.TestOf(e.Runs[len(e.Runs)-1]))
+		}
 	}
 	return e
 }

@@ -14,13 +14,19 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// The ids of the reasons that reject an execution.
+// The ids of the reasons that reject an execution, or the run of a work item.
 const (
 	CallFailed       = "CALL_FAILED"        // and the pointer of the action
 	CallOutput       = "CALL_OUTPUT"        // and the pointer of the action
 	CallRefused      = "CALL_REFUSED"       // and the pointer of the action
 	CallTimeout      = "CALL_TIMEOUT"       // and the pointer of the action
+	Duplicate        = "DUPLICATE"          // nothing
 	Exit             = "EXIT"               // and the exit code
+	InputMissing     = "INPUT_MISSING"      // and the path
+	MaxDelta         = "MAX_DELTA"          // nothing
+	MaxFiles         = "MAX_FILES"          // nothing
+	MaxToolOps       = "MAX_TOOL_OPS"       // nothing
+	NotAllowed       = "NOT_ALLOWED"        // and the path
 	NotExecutable    = "NOT_EXECUTABLE"     // nothing
 	NotFound         = "NOT_FOUND"          // nothing
 	OOM              = "OOM"                // nothing
@@ -28,9 +34,13 @@ const (
 	OutputLimit      = "OUTPUT_LIMIT"       // nothing
 	OutputMissing    = "OUTPUT_MISSING"     // and the path, or a pointer into the request
 	OutputName       = "OUTPUT_NAME"        // and the path
+	Protected        = "PROTECTED"          // and the path
 	Signal           = "SIGNAL"             // and the number
+	StateDrift       = "STATE_DRIFT"        // nothing
 	StreamLimit      = "STREAM_LIMIT"       // and the pointer of the action
+	Test             = "TEST"               // and the exit code of the test
 	Timeout          = "TIMEOUT"            // nothing
+	Trace            = "TRACE"              // nothing
 	WriteOutsideRoot = "WRITE_OUTSIDE_ROOT" // and the path
 )
 
@@ -53,6 +63,9 @@ func Exited(code int) Reason { return Reason{Exit, strconv.Itoa(code)} }
 
 // Signalled returns the reason of a command that a signal ended.
 func Signalled(number int) Reason { return Reason{Signal, strconv.Itoa(number)} }
+
+// Tested returns the reason of a test that failed with an exit code.
+func Tested(code int) Reason { return Reason{Test, strconv.Itoa(code)} }
 
 // Outside returns the reason of a path that must not be written or removed.
 func Outside(path string) Reason { return Reason{WriteOutsideRoot, path} }
@@ -110,7 +123,7 @@ func ID(text string) string {
 // Brief returns a reason of any kind without text of the intent: the id, and the number
 // of an exit code or a signal.
 func Brief(text string) string {
-	if id := ID(text); id != Exit && id != Signal {
+	if id := ID(text); id != Exit && id != Signal && id != Test {
 		return id
 	}
 	return strings.TrimSuffix(text, " ")
@@ -122,11 +135,11 @@ func Parse(text string) (Reason, error) {
 	id, subject, more := strings.Cut(text, " ")
 	r := Reason{id, subject}
 	switch id {
-	case OOM, Timeout, NotFound, NotExecutable:
+	case OOM, Timeout, NotFound, NotExecutable, Duplicate, MaxDelta, MaxFiles, MaxToolOps, StateDrift, Trace:
 		if more {
 			return r, errors.New("is not " + id + " as a result has it")
 		}
-	case Exit, Signal:
+	case Exit, Signal, Test:
 		n, most := r.Number(), 255
 		if id == Signal {
 			most = 127
@@ -142,7 +155,7 @@ func Parse(text string) (Reason, error) {
 		if n := r.Action(); n < 0 || subject != actionAt(n) {
 			return r, errors.New("does not name an action")
 		}
-	case OutputMissing, OutputKind, OutputName, WriteOutsideRoot:
+	case OutputMissing, OutputKind, OutputName, WriteOutsideRoot, InputMissing, NotAllowed, Protected:
 		if more && subject == "" {
 			return r, errors.New("has no path")
 		}
@@ -150,6 +163,12 @@ func Parse(text string) (Reason, error) {
 		return r, errors.New("is no reason for which an execution is rejected")
 	}
 	return r, nil
+}
+
+// OfItem says whether the rules of a work item are the reason, so that what was to run next did
+// not run.
+func (r Reason) OfItem() bool {
+	return slices.Contains([]string{Duplicate, InputMissing, MaxDelta, MaxFiles, MaxToolOps, NotAllowed, Protected, StateDrift, Trace}, r.ID)
 }
 
 // Number returns the exit code or the number of the signal, and 0 for other reasons.
@@ -173,7 +192,7 @@ func (r Reason) Action() int {
 
 // Ends says whether a reason tells how the command ended.
 func (r Reason) Ends() bool {
-	return slices.Contains([]string{OOM, Timeout, NotFound, NotExecutable, Signal, Exit}, r.ID)
+	return slices.Contains([]string{OOM, Timeout, NotFound, NotExecutable, Signal, Exit, Test}, r.ID)
 }
 
 // ExitCode returns the exit code that a reason stands for. For the zero value it is 0.
@@ -181,7 +200,7 @@ func (r Reason) ExitCode() int {
 	switch r.ID {
 	case "":
 		return contract.ExitSuccess
-	case Exit:
+	case Exit, Test:
 		return r.Number()
 	case Signal:
 		return contract.ExitSignal + r.Number()

@@ -45,6 +45,9 @@ func TestMakersAndParse(t *testing.T) {
 		exit int
 	}{
 		{Exited(3), "EXIT 3", 3},
+		{Tested(2), "TEST 2", 2},
+		{Reason{NotAllowed, "a b"}, "NOT_ALLOWED a b", contract.ExitForbidden},
+		{Reason{ID: MaxDelta}, "MAX_DELTA", contract.ExitForbidden},
 		{Signalled(9), "SIGNAL 9", 137},
 		{Outside("a b"), "WRITE_OUTSIDE_ROOT a b", contract.ExitForbidden},
 		{Kind("a"), "OUTPUT_KIND a", contract.ExitForbidden},

@@ -11,11 +11,11 @@ import (
 )
 
 // ownEvidence checks what the schema of evidence.json does not: the times exist in the
-// calendar, and test_results is empty, because no work item has tests yet.
+// calendar, and test_results has at most the one test of a work item.
 func (s *strictLevel) ownEvidence(e *pack.Evidence) {
 	s.ownTime("ST7", pack.At(pack.EvidenceFile, "started_at"), e.StartedAt)
 	s.ownTime("ST7", pack.At(pack.EvidenceFile, "completed_at"), e.CompletedAt)
-	s.ownEmpty("ST7", pack.At(pack.EvidenceFile, "test_results"), len(e.TestResults))
+	s.must(len(e.TestResults) <= 1, "ST7", pack.At(pack.EvidenceFile, "test_results"), "more than one test")
 }
 
 // checkEvidence checks ST7: the evidence belongs to the bundle's plan and to the
@@ -30,6 +30,7 @@ func (s *strictLevel) ownEvidence(e *pack.Evidence) {
 //     of calls, are the outputs of the execution; what was deleted is in addition. A
 //     response that was changed, or could not be put into its place, is named by a reason
 //   - a plan that starts nothing leaves just the files that it writes, as it writes them
+//   - a test result is that of the last command, and a reason says so if the test failed
 //   - the execution lies within the run (RN9 and ST9 have its own order)
 //   - total_duration_ms is what lies between the two times, give or take one
 func (s *strictLevel) checkEvidence() {
@@ -50,10 +51,30 @@ func (s *strictLevel) checkEvidence() {
 	s.checkWithin(e)
 	s.must(s.run.Bundle == nil || e.ProposalHash == s.run.Bundle.SHA256, "ST7", pack.EvidenceFile+"#/proposal_hash", "not the hash of the bundle")
 	s.checkResults(e)
+	s.checkTest(e)
 	if s.plan.whole && s.bundle.Status == "complete" {
 		s.checkProgress(e)
 		s.checkWritten(e)
 	}
+}
+
+// checkTest compares the test of a work item with the last command that was started.
+func (s *strictLevel) checkTest(e *pack.Evidence) {
+	failed := reason.Read(s.run.Decision.Reasons).End.ID == reason.Test
+	if len(e.TestResults) != 1 {
+		s.must(!failed, "ST7", pack.At(pack.EvidenceFile, "test_results"), "a reason says that a test failed, and there is none")
+		return
+	}
+	here := pack.At(pack.EvidenceFile, "test_results", "0")
+	if len(e.Runs) == 0 {
+		s.fault("ST7", here, "no command was started")
+		return
+	}
+	last := e.Runs[len(e.Runs)-1]
+	want := pack.TestOf(last)
+	s.must(e.TestResults[0] == want, "ST7", here, "not that of the last command")
+	s.must(s.bundle == nil || last.Action == len(s.plan.actions)-1, "ST7", here, "the test is not the last action of the plan")
+	s.must(failed != want.Passed, "ST7", here, "the reasons do not tell the same of the test")
 }
 
 // checkWithin compares the times of the execution with the times of the run. Texts of
@@ -228,11 +249,19 @@ func (s *strictLevel) checkStatus(e *pack.Evidence, done int, failed, stuck bool
 		return
 	case s.run.Decision.Accepted:
 		s.fault("ST7", here, "%s, and the execution is accepted", e.Status)
-	case !failed && !s.unwritten(first, done):
+	case !failed && !s.unwritten(first, done) && !s.ofItem():
 		s.fault("ST7", here, "%s, and no action failed", e.Status)
 	}
 	told := e.Status == pack.StatusFailed && first == 0 || e.Status == pack.StatusPartial && most > 0
 	s.must(told, "ST7", here, "%s, and at least %d and at most %d actions ran well", e.Status, first, most)
+}
+
+// ofItem says whether the rules of a work item ended the execution between two actions.
+func (s *strictLevel) ofItem() bool {
+	return slices.ContainsFunc(s.run.Decision.Reasons, func(text string) bool {
+		r, err := reason.Parse(text)
+		return err == nil && r.OfItem()
+	})
 }
 
 // firstWrite returns the first action before a position that may have failed without a
