@@ -11,19 +11,15 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// The modes of a side.
-const (
-	File       = "100644"
-	Executable = "100755"
-	Link       = "120000"
-)
+// link is the mode of a symbolic link.
+const link = "120000"
 
 // MaxText is how many bytes of a file are compared line by line.
 const MaxText = 1 << 20
 
 // Side is a file or a link before or after a change.
 type Side struct {
-	Mode   string // empty: there is none
+	Mode   string // 100644, 100755 or 120000; empty: there is none
 	Text   []byte // of a file, or the target of a link
 	Large  bool   // the file has more than MaxText bytes, and Text is not given
 	Digest string // of a large file: two with equal digests are equal
@@ -83,19 +79,11 @@ func Class(path string, outputs []string) List {
 
 // isTest says whether a segment of a path, or the name of its file, is that of tests.
 func isTest(path string) bool {
-	for seg := range strings.SplitSeq(path, "/") {
-		switch seg {
-		case "test", "tests", "spec", "testdata", "__tests__":
-			return true
-		}
-	}
-	name := path[strings.LastIndexByte(path, '/')+1:]
-	for _, part := range []string{"_test.", ".test.", ".spec."} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return strings.HasPrefix(name, "test_")
+	segments := strings.Split(path, "/")
+	return matches([]string{"*_test.*", "*.test.*", "*.spec.*", "test_*"}, segments[len(segments)-1]) ||
+		slices.ContainsFunc(segments, func(s string) bool {
+			return slices.Contains([]string{"test", "tests", "spec", "testdata", "__tests__"}, s)
+		})
 }
 
 // Regions returns the number of edit regions between two sides of a path.
@@ -110,7 +98,7 @@ func Regions(before, after Side) int {
 		n = 1
 	}
 	switch {
-	case before.Mode == Link || after.Mode == Link:
+	case before.Mode == link || after.Mode == link:
 		if n == 0 && !bytes.Equal(before.Text, after.Text) {
 			n = 1
 		}
@@ -154,110 +142,66 @@ func edits(before, after string) int {
 	case len(a) > maxCells/len(b):
 		return (max(len(a), len(b)) + linesRegion - 1) / linesRegion
 	}
-	t := newRests(a, b)
-	i, j, n, open := 0, 0, 0, false
-	for i < len(a) && j < len(b) {
-		if a[i] == b[j] {
-			open = false
-			i, j = t.next(i+1, j+1)
-			continue
+	common := rests(a, b)
+	i, j, n, kept := 0, 0, 0, true
+	for i < len(a) || j < len(b) {
+		same := i < len(a) && j < len(b) && a[i] == b[j]
+		if kept && !same {
+			n++
 		}
-		if !open {
-			n, open = n+1, true
+		kept = same
+		switch {
+		case same:
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && common(i+1, j) >= common(i, j+1):
+			i++
+		default:
+			j++
 		}
-		if t.below >= t.here-t.step(i, j) {
-			i, j = t.next(i+1, j)
-		} else {
-			i, j = t.next(i, j+1)
-		}
-	}
-	if !open && (i < len(a) || j < len(b)) {
-		n++
 	}
 	return n
 }
 
-// rests has the lengths of the longest common subsequences of all rests of two lists of lines.
-// Row i is about a[i:]. Bit p of a row is 0 if b[len(b)-1-p:] has a longer one in common with
-// a[i:] than b[len(b)-p:] has. So the length for a[i:] and b[j:] is the number of zeros in the
-// last len(b)-j bits, and a row follows from the one after it 64 lines at a time (Hyyrö 2004).
-type rests struct {
-	rows        [][]uint64
-	width       int // len(b)
-	i, j        int
-	here, below int // the lengths for a[i:] and a[i+1:], with b[j:]
-}
-
-func newRests(a, b []string) *rests {
-	words := (len(b) + 63) / 64
-	where := make(map[string][]uint64, len(a))
-	for _, line := range a {
-		where[line] = nil
+// rests returns the function that gives the length of the longest list of lines that a[i:] and
+// b[j:] have in common.
+//
+// A row of bits is about a[i:]. Bit p is 0 if the last p+1 lines of b have a longer list in
+// common with a[i:] than the last p lines have. So the length is the number of zeros among the
+// first len(b)-j bits. A row follows from the one about a[i+1:], 64 lines of b at a time (Hyyrö
+// 2004). The shorter list lies along the bits.
+func rests(a, b []string) func(i, j int) int {
+	if len(b) > len(a) {
+		turned := rests(b, a)
+		return func(i, j int) int { return turned(j, i) }
 	}
+	words := (len(b) + 63) / 64
+	where := make(map[string][]uint64, len(b)) // of a line, its places in b
 	for p := range b {
 		line := b[len(b)-1-p]
-		mask, shared := where[line]
-		if !shared {
-			continue
+		if where[line] == nil {
+			where[line] = make([]uint64, words)
 		}
-		if mask == nil {
-			mask = make([]uint64, words)
-			where[line] = mask
-		}
-		mask[p/64] |= 1 << (p % 64)
+		where[line][p/64] |= 1 << (p % 64)
 	}
-	t := &rests{rows: make([][]uint64, len(a)+2), width: len(b)}
-	all := make([]uint64, words)
-	for w := range all {
-		all[w] = ^uint64(0)
+	rows := make([]uint64, (len(a)+1)*words)
+	row := func(i int) []uint64 { return rows[i*words : (i+1)*words] }
+	for w := range words {
+		row(len(a))[w] = ^uint64(0)
 	}
-	t.rows[len(a)], t.rows[len(a)+1] = all, all
 	for i := len(a) - 1; i >= 0; i-- {
-		mask, last := where[a[i]], t.rows[i+1]
-		if t.rows[i] = last; mask == nil {
-			continue
+		copy(row(i), row(i+1))
+		carry := uint64(0)
+		for w, places := range where[a[i]] {
+			last, sum := row(i)[w], uint64(0)
+			sum, carry = bits.Add64(last, last&places, carry)
+			row(i)[w] = sum | last&^places
 		}
-		row, carry := make([]uint64, words), uint64(0)
-		for w := range row {
-			var sum uint64
-			sum, carry = bits.Add64(last[w], last[w]&mask[w], carry)
-			row[w] = sum | last[w]&^mask[w]
+	}
+	return func(i, j int) int {
+		n := 0
+		for w, left := 0, len(b)-j; left > 0; w, left = w+1, left-64 {
+			n += bits.OnesCount64(^row(i)[w] << max(64-left, 0))
 		}
-		t.rows[i] = row
+		return n
 	}
-	t.here, t.below = t.count(0, 0), t.count(1, 0)
-	return t
-}
-
-// count returns the length for a[i:] and b[j:].
-func (t *rests) count(i, j int) int {
-	n, left := 0, t.width-j
-	for w := 0; left > 0; w++ {
-		zeros := ^t.rows[i][w]
-		if left < 64 {
-			zeros &= 1<<left - 1
-		}
-		n += bits.OnesCount64(zeros)
-		left -= 64
-	}
-	return n
-}
-
-// step returns by how much the length for a[i:] and b[j:] exceeds that for b[j+1:].
-func (t *rests) step(i, j int) int {
-	p := t.width - 1 - j
-	return int(^t.rows[i][p/64] >> (p % 64) & 1)
-}
-
-// next goes on to a[i:] and b[j:], each at most one line further.
-func (t *rests) next(i, j int) (int, int) {
-	if j > t.j {
-		t.here -= t.step(t.i, t.j)
-		t.below -= t.step(t.i+1, t.j)
-	}
-	if i > t.i {
-		t.here, t.below = t.below, t.count(i+1, j)
-	}
-	t.i, t.j = i, j
-	return i, j
 }

@@ -8,38 +8,34 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// fault looks at the ids of a plan, and drops a dependency that is listed twice.
-func (p *Plan) fault() error {
+// idFault returns what is wrong with the ids of a plan. It drops a dependency that is listed
+// twice.
+func (p Plan) idFault() error {
 	first := map[string]int{}
 	for i, item := range p.Items {
 		folded := strings.ToLower(item.ID)
-		if k, taken := first[folded]; taken {
-			return fault(item.at+"/id", canon.Quote(item.ID)+" is the id of "+p.Items[k].where()+" too; case does not count", "give every item an id of its own")
+		if _, taken := first[folded]; taken {
+			return fault(item.at+"/id", "another item has the id "+canon.Quote(item.ID)+"; case does not count", "give every item an id of its own")
 		}
 		first[folded] = i
 	}
 	for i := range p.Items {
-		item, known := &p.Items[i], map[string]bool{}
-		var once []string
+		item := &p.Items[i]
+		once := []string{}
 		for k, id := range item.Dependencies {
-			if j, ok := first[strings.ToLower(id)]; ok && p.Items[j].ID != id {
-				return fault(element(item.at+"/dependencies", k), canon.Quote(id)+" differs from the id "+canon.Quote(p.Items[j].ID)+" in case alone", "write the id as the item has it")
-			}
-			if !known[id] {
-				known[id] = true
+			j, in := first[strings.ToLower(id)]
+			switch {
+			case in && j == i:
+				return fault(element(item.at+"/dependencies", k), "the item waits for itself", "leave the dependency out")
+			case in && p.Items[j].ID != id:
+				return fault(element(item.at+"/dependencies", k), canon.Quote(id)+" is the id "+canon.Quote(p.Items[j].ID)+" in another case", "write the id as the item has it")
+			case !slices.Contains(once, id):
 				once = append(once, id)
 			}
 		}
-		item.Dependencies = append([]string{}, once...)
+		item.Dependencies = once
 	}
 	return nil
-}
-
-func (i Item) where() string {
-	if i.at == "" {
-		return "the item"
-	}
-	return i.at
 }
 
 // positions returns where the items stand in the plan, by id.
@@ -100,15 +96,9 @@ func (p Plan) Levels() ([][]int, error) {
 
 func (p Plan) byID(a, b int) int { return canon.Compare(p.Items[a].ID, p.Items[b].ID) }
 
-// cycle returns the fault for items of which each waits. It follows, from the item with the
-// least id, the first dependency that waits, until an item comes again.
+// cycle returns the fault for items that wait for each other. From the item that waits and has
+// the least id, it follows the first dependency that waits, until an item comes again.
 func (p Plan) cycle(at map[string]int, waiting []int) *Fault {
-	var stuck []int
-	for i := range p.Items {
-		if waiting[i] > 0 {
-			stuck = append(stuck, i)
-		}
-	}
 	next := func(i int) (position, j int) {
 		for k, id := range p.Items[i].Dependencies {
 			if j, in := at[id]; in && waiting[j] > 0 {
@@ -118,25 +108,31 @@ func (p Plan) cycle(at map[string]int, waiting []int) *Fault {
 		return 0, i // not reached: an item that waits has a dependency that waits
 	}
 	var path []int
+	for i := range p.Items {
+		if waiting[i] > 0 && (path == nil || p.byID(i, path[0]) < 0) {
+			path = []int{i}
+		}
+	}
 	seen := make([]bool, len(p.Items))
-	i := slices.MinFunc(stuck, p.byID)
-	for !seen[i] {
+	i := path[0]
+	for path = nil; !seen[i]; _, i = next(i) {
 		seen[i] = true
 		path = append(path, i)
-		_, i = next(i)
 	}
 	path = path[slices.Index(path, i):]
 	least := slices.Index(path, slices.MinFunc(path, p.byID))
-	path = append(slices.Clone(path[least:]), path[:least]...)
-	const named = 10
+	path = slices.Concat(path[least:], path[:least])
 	var ids []string
-	for _, i := range path[:min(len(path), named)] {
+	for _, i := range path[:min(len(path), cycleNamed)] {
 		ids = append(ids, p.Items[i].ID)
 	}
-	if len(path) > named {
+	if len(path) > cycleNamed {
 		ids = append(ids, "… ("+strconv.Itoa(len(path))+" items)")
 	}
-	ids = append(ids, p.Items[path[0]].ID)
+	ids = append(ids, ids[0])
 	k, _ := next(path[0])
 	return fault(element(p.Items[path[0]].at+"/dependencies", k), "items wait for each other: "+strings.Join(ids, " → "), "leave one of these dependencies out")
 }
+
+// cycleNamed is how many items of a cycle its fault names.
+const cycleNamed = 10

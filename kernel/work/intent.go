@@ -1,6 +1,7 @@
 package work
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// Agent is the entry of an agent in the operator's list.
+// Agent is the entry of an agent in the operator's list, and its document.
 type Agent struct {
 	Argv  []string `json:"argv"`
 	Env   []string `json:"env"`   // names of variables
@@ -17,87 +18,62 @@ type Agent struct {
 	Trace string   `json:"trace"` // whether it writes a trace: required or optional
 }
 
-type agentsDocument struct {
+type agents struct {
 	Agents map[string]any `json:"agents"`
 }
 
 var (
-	agentsDecoder canon.Decoder[agentsDocument]
+	agentsDecoder canon.Decoder[agents]
 	agentDecoder  canon.Decoder[Agent]
-	agentPlan     canon.Plan[Agent]
 )
 
 // ReadAgents reads the operator's list of agents, by id. The error is a *Fault.
 func ReadAgents(value any) (map[string]Agent, error) {
-	var doc agentsDocument
+	var doc agents
 	if err := decode(&agentsDecoder, &doc, "", value); err != nil {
 		return nil, err
 	}
-	if len(doc.Agents) == 0 {
-		return nil, fault("/agents", "the list names no agent", "")
-	}
-	agents := make(map[string]Agent, len(doc.Agents))
+	list := make(map[string]Agent, len(doc.Agents))
 	for _, id := range canon.Names(doc.Agents) {
 		a, at := Agent{Env: []string{}}, canon.Pointer("/agents", id)
-		if !isID(id) {
-			return nil, fault(at, canon.Quote(id)+" is no id", idHint)
-		}
 		if err := decode(&agentDecoder, &a, at, doc.Agents[id]); err != nil {
 			return nil, err
 		}
 		if err := a.fault(at); err != nil {
 			return nil, err
 		}
-		agents[id] = a
+		list[id] = a
 	}
-	return agents, nil
+	return list, nil
 }
 
 func (a Agent) fault(at string) error {
 	if len(a.Argv) == 0 || a.Argv[0] == "" {
-		return fault(at+"/argv", "argv names no command", "put the command's name first, then its arguments, one string each")
+		return fault(at+"/argv", "argv names no command", "put the command's name first")
 	}
 	if v := contract.CheckArguments(at+"/argv", a.Argv, contract.Argv); len(v) > 0 {
 		return fault(v[0].Pointer, v[0].Msg, v[0].Hint)
 	}
-	switch a.Stdin {
-	case "item", "description", "none":
-	default:
-		return fault(at+"/stdin", "stdin is item, description or none", "")
-	}
-	if a.Trace != "required" && a.Trace != "optional" {
-		return fault(at+"/trace", "trace is required or optional", "")
-	}
-	known := map[string]bool{}
 	for k, name := range a.Env {
 		here := element(at+"/env", k)
-		switch v := contract.CheckEnvironment("", map[string]string{name: ""}, contract.AllowList{All: true}); {
-		case len(v) > 0:
+		if v := contract.CheckEnvironment("", map[string]string{name: ""}, contract.AllowList{All: true}); len(v) > 0 {
 			return fault(here, v[0].Msg, v[0].Hint)
-		case known[name]:
-			return fault(here, name+" stands twice", "name each variable once")
 		}
-		known[name] = true
+		if slices.Contains(a.Env[:k], name) {
+			return fault(here, canon.Quote(name)+" stands twice", "name each variable once")
+		}
 	}
 	return nil
 }
 
-// Bytes returns the canonical JSON of the entry and a line feed.
-func (a Agent) Bytes() ([]byte, error) {
-	text, _, err := agentPlan.Artifact(&a)
-	return text, err
-}
-
 // intent is the document of an intent.
 type intent struct {
-	Goal    string   `json:"goal"`
-	Context extra    `json:"context"`
+	Goal    string `json:"goal"`
+	Context struct {
+		WorkItem Item `json:"work_item"`
+	} `json:"context"`
 	Actions []any    `json:"actions"`
 	Outputs []string `json:"outputs"`
-}
-
-type extra struct {
-	WorkItem Item `json:"work_item"`
 }
 
 // run is the document of an action that runs a command.

@@ -30,39 +30,34 @@ var callDecoder canon.Decoder[call]
 func ReadTrace(text []byte) (ops int, err error) {
 	for line := range bytes.Lines(text) {
 		ops++
-		why := ""
-		if line = bytes.TrimSuffix(line, []byte("\n")); ops > maxTraceLines {
-			why = "the trace has more than " + strconv.Itoa(maxTraceLines) + " lines"
-		} else {
-			why = traceFault(line)
+		why := "one more than a trace may have"
+		if ops <= maxTraceLines {
+			why = callFault(bytes.TrimSuffix(line, []byte("\n")))
 		}
 		if why != "" {
-			return 0, fault("", "line "+strconv.Itoa(ops)+" of "+Trace+": "+why, `a line is {"tool": NAME, "ok": true or false}, and has args_sha256 and source if they are known`)
+			return 0, fault("", "line "+strconv.Itoa(ops)+" of "+Trace+": "+why, `a line is {"tool": NAME, "ok": true or false}, and may have args_sha256 and source`)
 		}
 	}
 	return ops, nil
 }
 
-func traceFault(line []byte) string {
+// callFault returns what is wrong with a line, or "".
+func callFault(line []byte) string {
 	doc, err := canon.Parse(line, maxTraceLine)
 	if err != nil {
 		return err.Error()
 	}
 	c, err := callDecoder.Decode(doc.Value())
+	digits, prefixed := strings.CutPrefix(c.Args, "sha256:")
 	switch {
 	case err != nil:
 		return err.Error()
 	case c.Tool == "" || len(c.Tool) > maxTraceName || len(c.Source) > maxTraceName:
-		return "tool and source have 1 to " + strconv.Itoa(maxTraceName) + " bytes"
+		return "tool has 1 to " + strconv.Itoa(maxTraceName) + " bytes, and source has no more"
 	case c.OK == nil:
 		return `"ok" is missing`
-	case c.Args != "" && !isDigest(c.Args):
+	case c.Args != "" && (!prefixed || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
 		return `args_sha256 is "sha256:" and 64 hex digits in lower case`
 	}
 	return ""
-}
-
-func isDigest(s string) bool {
-	digits, ok := strings.CutPrefix(s, "sha256:")
-	return ok && len(digits) == 64 && strings.Trim(digits, "0123456789abcdef") == ""
 }

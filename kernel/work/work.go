@@ -1,17 +1,18 @@
 // Package work owns the rules of work items: their documents, the order of a plan, the intent
 // of an item, how large a change is, and what admits it (specs/work.md). It performs nothing.
 //
-// ReadPlan and ReadAgents read decoded documents (canon.Document.Value) and return a *Fault
-// for what cannot be used, whether the schema in package specs finds it or not.
+// ReadPlan and ReadAgents read decoded documents (canon.Document.Value) that fit their schemas
+// in package specs. They return a *Fault for what no schema can find.
 package work
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/text"
 )
@@ -44,12 +45,6 @@ type Constraints struct {
 	TimeoutMS    int `json:"timeout_ms"`
 }
 
-// Budget is what the author expects. It is shown and decides nothing.
-type Budget struct {
-	TimeEstimateMS *int   `json:"time_estimate_ms,omitempty"`
-	Complexity     string `json:"complexity,omitempty"`
-}
-
 // Item is the document of a work item, with its defaults filled in.
 type Item struct {
 	ID            string      `json:"id,omitempty"`
@@ -57,7 +52,7 @@ type Item struct {
 	Description   string      `json:"description,omitempty"`
 	Dependencies  []string    `json:"dependencies,omitzero"` // ids, each once
 	Constraints   Constraints `json:"constraints"`
-	Budget        *Budget     `json:"budget,omitempty"`
+	Budget        any         `json:"budget,omitempty"`       // as it was given; it decides nothing
 	InputFiles    []string    `json:"input_files"`            // clean and relative to the tree, each once
 	OutputFiles   []string    `json:"output_files,omitzero"`  // likewise
 	TestText      any         `json:"test_command,omitempty"` // as it was given: a text or a list
@@ -79,15 +74,15 @@ type Plan struct {
 	One     bool     // the document was a single item
 }
 
-// planDocument is the form of a plan that has a version.
-type planDocument struct {
+// plan is the form of a document that has a version.
+type plan struct {
 	Version string   `json:"plan_version"`
 	Items   []any    `json:"items"`
 	Scratch []string `json:"scratch"`
 }
 
 var (
-	planDecoder canon.Decoder[planDocument]
+	planDecoder canon.Decoder[plan]
 	itemDecoder canon.Decoder[Item]
 	itemPlan    canon.Plan[Item]
 )
@@ -107,66 +102,51 @@ func decode[T any](d *canon.Decoder[T], to *T, at string, value any) error {
 
 // ReadPlan reads a plan: an item, a list of items, or an object with items. The error is a
 // *Fault.
-func ReadPlan(value any) (Plan, error) {
-	doc, at := planDocument{Version: "1.0.0"}, ""
+func ReadPlan(value any) (p Plan, err error) {
+	doc, at := plan{Items: []any{value}}, ""
 	object, _ := value.(map[string]any)
-	_, several := object["items"]
-	list, bare := value.([]any)
-	switch {
-	case bare:
+	if list, bare := value.([]any); bare {
 		doc.Items = list
-	case several:
+	} else if _, several := object["items"]; several {
 		at = "/items"
-		doc.Version = ""
 		if err := decode(&planDecoder, &doc, "", value); err != nil {
-			return Plan{}, err
+			return p, err
 		}
-	default:
-		doc.Items = []any{value}
+	} else {
+		p.One = true
 	}
-	p := Plan{One: !bare && !several}
-	switch {
-	case doc.Version != "1.0.0":
-		return Plan{}, fault("/plan_version", "not a version that is known", "write 1.0.0")
-	case len(doc.Items) == 0:
-		return Plan{}, fault(at, "the plan has no item", "")
-	case len(doc.Items) > MaxItems:
-		return Plan{}, fault(at, "the plan has "+strconv.Itoa(len(doc.Items))+" items, and may have "+strconv.Itoa(MaxItems), "split the plan")
+	if n := len(doc.Items); n > MaxItems {
+		return p, fault(at, "the plan has "+strconv.Itoa(n)+" items, and may have "+strconv.Itoa(MaxItems), "split the plan")
 	}
-	var err error
 	if p.Scratch, err = readGlobs("/scratch", doc.Scratch); err != nil {
-		return Plan{}, err
+		return p, err
 	}
-	for i, one := range doc.Items {
-		here := element(at, i)
+	for k, one := range doc.Items {
+		here := element(at, k)
 		if p.One {
 			here = ""
 		}
 		item, err := readItem(here, one)
 		if err != nil {
-			return Plan{}, err
+			return p, err
 		}
 		p.Items = append(p.Items, item)
 	}
-	return p, p.fault()
+	return p, p.idFault()
 }
 
 // readItem reads one item.
 func readItem(at string, value any) (Item, error) {
-	i := Item{
-		Constraints:  Constraints{MaxFiles: 10, MaxToolOps: 50, MaxDeltaSize: 100, TimeoutMS: defaultTimeoutMS},
-		Dependencies: []string{}, TestTimeoutMS: defaultTimeoutMS, at: at,
-	}
+	const ms = 300_000
+	i := Item{Constraints: Constraints{MaxFiles: 10, MaxToolOps: 50, MaxDeltaSize: 100, TimeoutMS: ms}, TestTimeoutMS: ms, at: at}
 	if err := decode(&itemDecoder, &i, at, value); err != nil {
 		return i, err
 	}
 	object, _ := value.(map[string]any)
 	constraints, _ := object["constraints"].(map[string]any)
-	i.given = canon.Names(constraints)
-	if _, ok := object["test_timeout_ms"]; ok {
-		i.given = append(i.given, "test_timeout_ms")
-	}
-	for _, check := range []func() error{i.memberFault, i.boundFault, i.readPaths, i.readTest, i.intentFault} {
+	i.given = canon.Names(object, constraints)
+	i.readTest()
+	for _, check := range []func() error{i.readPaths, i.intentFault} {
 		if err := check(); err != nil {
 			return i, err
 		}
@@ -174,100 +154,38 @@ func readItem(at string, value any) (Item, error) {
 	return i, nil
 }
 
-const defaultTimeoutMS = 300_000
-
-// memberFault looks at the members that an item must have, and at ids.
-func (i *Item) memberFault() error {
-	for _, m := range []struct{ name, id string }{{"id", i.ID}, {"agent_id", i.AgentID}} {
-		switch {
-		case m.id == "":
-			return fault(i.at, strconv.Quote(m.name)+" is missing", "")
-		case !isID(m.id):
-			return fault(i.at+"/"+m.name, canon.Quote(m.id)+" is no id", idHint)
-		}
-	}
-	if i.Description == "" {
-		return fault(i.at, `"description" is missing`, "say in a sentence what is to be done")
-	}
-	for k, id := range i.Dependencies {
-		here := element(i.at+"/dependencies", k)
-		switch {
-		case !isID(id):
-			return fault(here, canon.Quote(id)+" is no id", idHint)
-		case strings.EqualFold(id, i.ID):
-			return fault(here, "the item "+i.ID+" waits for itself", "leave the dependency out")
-		}
-	}
-	if i.Actions != nil && len(i.Actions) == 0 {
-		return fault(i.at+"/actions", "the list is empty", "leave it out, and the agent runs")
-	}
-	if b := i.Budget; b != nil && b.Complexity != "" && !slices.Contains([]string{"low", "medium", "high"}, b.Complexity) {
-		return fault(i.at+"/budget/complexity", "not low, medium or high", "")
-	}
-	return nil
-}
-
-const idHint = "begin with a letter or a digit, then use letters, digits, '.', '_' and '-', 128 at most"
-
-// isID says whether a text can be the id of an item or an agent.
-func isID(s string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	return s != "" && len(s) <= 128 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"._-") == ""
-}
-
-// boundFault looks at numbers.
-func (i *Item) boundFault() error {
-	c, ms := i.Constraints, contract.TimeoutMS()
-	for _, m := range []struct {
-		name             string
-		value, low, high int
-	}{
-		{"/constraints/max_files", c.MaxFiles, 1, 10_000},
-		{"/constraints/max_tool_ops", c.MaxToolOps, 0, 100_000},
-		{"/constraints/max_delta_size", c.MaxDeltaSize, 0, 1_000_000},
-		{"/constraints/timeout_ms", c.TimeoutMS, ms.Min, ms.Max},
-		{"/test_timeout_ms", i.TestTimeoutMS, ms.Min, ms.Max},
-	} {
-		if m.value < m.low || m.value > m.high {
-			return fault(i.at+m.name, "not from "+strconv.Itoa(m.low)+" to "+strconv.Itoa(m.high), "")
-		}
-	}
-	return nil
-}
-
 // readPaths makes files clean and relative, and looks at globs.
 func (i *Item) readPaths() (err error) {
-	if i.InputFiles, err = readFiles(i.at+"/input_files", i.InputFiles); err != nil {
-		return err
-	}
-	if i.OutputFiles, err = readFiles(i.at+"/output_files", i.OutputFiles); err != nil {
-		return err
-	}
-	if i.Allow != nil {
-		if i.Allow, err = readGlobs(i.at+"/allow", i.Allow); err != nil {
+	for _, m := range []struct {
+		name string
+		list *[]string
+		read func(at string, list []string) ([]string, error)
+	}{
+		{"/input_files", &i.InputFiles, readFiles}, {"/output_files", &i.OutputFiles, readFiles},
+		{"/allow", &i.Allow, readGlobs}, {"/protect", &i.Protect, readGlobs},
+	} {
+		if m.list == &i.Allow && i.Allow == nil {
+			continue
+		}
+		if *m.list, err = m.read(i.at+m.name, *m.list); err != nil {
 			return err
 		}
 	}
-	i.Protect, err = readGlobs(i.at+"/protect", i.Protect)
-	return err
+	return nil
 }
 
 // readFiles returns paths relative to the tree, each once. A leading slash is the tree's root.
 func readFiles(at string, list []string) ([]string, error) {
-	files := make([]string, 0, len(list))
+	files := []string{}
 	known := map[string]bool{}
 	for k, given := range list {
 		path := strings.TrimPrefix(pathname.Clean(given), "/")
 		view := pathname.Inspect(path)
 		switch {
-		case strings.HasSuffix(given, "/") && path != "":
-			return nil, fault(element(at, k), canon.Quote(given)+" is a folder", "name files")
-		case view.Fault != "":
-			return nil, fault(element(at, k), canon.Quote(given)+" is no path of a file in the tree: "+view.Fault, "name a file relative to the tree, without ..")
-		case view.Control != "":
-			return nil, fault(element(at, k), canon.Quote(given)+" is a control path: "+view.Control, "leave it out; fiador detectors lists control paths")
-		case path == Trace:
-			return nil, fault(element(at, k), path+" is no part of a state", "leave it out")
+		case view.Fault != "" || strings.HasSuffix(given, "/"):
+			return nil, fault(element(at, k), canon.Quote(given)+" is no path of a file in the tree ("+cmp.Or(view.Fault, finding.PathForm)+")", "name a file relative to the tree, without ..")
+		case view.Control != "" || path == Trace:
+			return nil, fault(element(at, k), canon.Quote(given)+" is "+canon.Quote(cmp.Or(view.Control, Trace))+", or lies beneath, and is no file of a work item", "leave it out")
 		case !known[path]:
 			known[path] = true
 			files = append(files, path)
@@ -278,16 +196,16 @@ func readFiles(at string, list []string) ([]string, error) {
 
 // readGlobs returns patterns without a leading slash, which is the tree's root.
 func readGlobs(at string, list []string) ([]string, error) {
-	globs := make([]string, 0, len(list))
+	globs := []string{}
 	for k, given := range list {
 		glob := strings.TrimPrefix(given, "/")
 		segments := strings.Split(glob, "/")
-		switch {
-		case strings.HasSuffix(glob, "/"):
-			return nil, fault(element(at, k), canon.Quote(given)+" matches no file", "write "+canon.Quote(given+"**")+" for all that a folder holds")
-		case slices.Contains(segments, "") || slices.Contains(segments, ".") || slices.Contains(segments, "..") || len(glob) > 1024 ||
-			strings.Contains(glob, `\`) || strings.ContainsFunc(glob, text.IsHostile):
-			return nil, fault(element(at, k), canon.Quote(given)+" matches no path in the tree", "write names between single slashes, with *, ** and ?")
+		hint := "write names between single slashes, with *, ** and ?"
+		if strings.HasSuffix(glob, "/") {
+			hint = "write " + canon.Quote(given+"**") + " for all that a folder holds"
+		}
+		if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) || strings.ContainsFunc(glob, text.IsHostile) {
+			return nil, fault(element(at, k), canon.Quote(given)+" matches no path in the tree", hint)
 		}
 		globs = append(globs, glob)
 	}
@@ -295,33 +213,19 @@ func readGlobs(at string, list []string) ([]string, error) {
 }
 
 // readTest reads the test as an argv.
-func (i *Item) readTest() error {
-	at := i.at + "/test_command"
+func (i *Item) readTest() {
 	switch given := i.TestText.(type) {
-	case nil:
-		return nil
 	case string:
-		if strings.Trim(given, " \t\r\n") == "" {
-			return fault(at, "the command is empty", "leave it out for an item without a test")
-		}
 		i.Test = strings.Split(given, " ")
 		if slices.ContainsFunc(i.Test, func(word string) bool { return word == "" || strings.Trim(word, wordBytes) != "" }) {
 			i.Test = []string{"sh", "-c", given}
 		}
-		return nil
 	case []any:
-		for k, word := range given {
-			s, ok := word.(string)
-			if !ok {
-				return fault(element(at, k), "not a string", "")
-			}
+		for _, word := range given {
+			s, _ := word.(string) // the schema has nothing else
 			i.Test = append(i.Test, s)
 		}
-		if len(i.Test) > 0 {
-			return nil
-		}
 	}
-	return fault(at, "neither a command nor a list of its words", "")
 }
 
 // wordBytes are the bytes of a word that a shell leaves as it is.
@@ -343,22 +247,19 @@ func (i Item) Key() ([]byte, error) {
 // that the document has is a *Fault there.
 func (i Item) Narrow(timeoutMS, maxOutputFiles int) (Item, error) {
 	for _, m := range []struct {
-		name, at, limit string
-		value           *int
-		most            int
+		at, limit string
+		value     *int
+		most      int
 	}{
-		{"max_files", "/constraints/max_files", "max_output_files", &i.Constraints.MaxFiles, maxOutputFiles},
-		{"timeout_ms", "/constraints/timeout_ms", "timeout_ms", &i.Constraints.TimeoutMS, timeoutMS},
-		{"test_timeout_ms", "/test_timeout_ms", "timeout_ms", &i.TestTimeoutMS, timeoutMS},
+		{"/constraints/max_files", "max_output_files", &i.Constraints.MaxFiles, maxOutputFiles},
+		{"/constraints/timeout_ms", "timeout_ms", &i.Constraints.TimeoutMS, timeoutMS},
+		{"/test_timeout_ms", "timeout_ms", &i.TestTimeoutMS, timeoutMS},
 	} {
-		if *m.value <= m.most {
-			continue
-		}
-		if slices.Contains(i.given, m.name) {
-			most := strconv.Itoa(m.most)
+		most := strconv.Itoa(m.most)
+		if *m.value > m.most && slices.Contains(i.given, m.at[strings.LastIndexByte(m.at, '/')+1:]) {
 			return i, fault(i.at+m.at, strconv.Itoa(*m.value)+" is more than the profile's "+m.limit+", "+most, "ask for "+most+" at most, or use a profile that allows more")
 		}
-		*m.value = m.most
+		*m.value = min(*m.value, m.most)
 	}
 	return i, nil
 }
