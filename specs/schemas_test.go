@@ -196,16 +196,31 @@ func (s *structure) closed(at string, m map[string]any) {
 }
 
 // chain follows if, then and else: every value of the member's enum has a closed object
-// of its own.
+// of its own. A chain that asks for no value ends with a closed object for every other one.
 func (s *structure) chain(at string, m map[string]any) {
 	var values []any
-	for link := m; link["if"] != nil; link = object(link["else"]) {
-		values = append(values, object(object(object(link["if"])["properties"])["kind"])["const"])
-		name := strings.TrimPrefix(object(link["then"])["$ref"].(string), "#/definitions/")
-		then := object(object(s.root["definitions"])[name])
-		if then["additionalProperties"] != false {
+	closed := func(link map[string]any) {
+		ref, _ := link["$ref"].(string)
+		name := strings.TrimPrefix(ref, "#/definitions/")
+		if object(object(s.root["definitions"])[name])["additionalProperties"] != false {
 			s.fail(at, "has an open branch "+name)
 		}
+	}
+	link := m
+	for ; link["if"] != nil; link = object(link["else"]) {
+		if object(link["if"])["required"] == nil {
+			if kind := object(link["if"])["type"]; kind == nil || kind == "object" {
+				s.fail(at, "has a condition that holds for objects")
+			}
+			continue
+		}
+		closed(object(link["then"]))
+		if value, asked := object(object(object(link["if"])["properties"])["kind"])["const"]; asked {
+			values = append(values, value)
+		}
+	}
+	if len(values) == 0 {
+		closed(link)
 	}
 	allowed, _ := object(object(m["properties"])["kind"])["enum"].([]any)
 	if len(values) != len(allowed) {
@@ -283,8 +298,10 @@ func TestStructureCanFail(t *testing.T) {
 		`{"description":"A.","type":"null","format":"date"}`:                             " uses format",
 		`{"description":"A.","type":"null","oneOf":[]}`:                                  " uses oneOf",
 		`{"description":"A.","type":"null","patternProperties":{}}`:                      " uses patternProperties",
-		`{"$ref":"http://localhost/x"}`:                                                  " refers to http://localhost/x",
-		`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`:      " refers to itself",
+		`{"description":"A.","type":"object","if":{"type":"array"},"else":{"$ref":"#/definitions/a"},"definitions":{"a":{}}}`: " has an open branch a",
+		`{"description":"A.","type":"object","if":{"type":"object"}}`:                                                         " has a condition that holds for objects",
+		`{"$ref":"http://localhost/x"}`:                                             " refers to http://localhost/x",
+		`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`: " refers to itself",
 	} {
 		if got := inspect(value(t, src).(map[string]any)); !slices.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", src, got, want)
@@ -311,6 +328,11 @@ func TestSharedDefinitions(t *testing.T) {
 		}
 		if !reflect.DeepEqual(def, defs("policy-input")[name]) {
 			t.Errorf("definition %q of policy-input is not that of intent", name)
+		}
+	}
+	for name, def := range defs("intent") {
+		if !reflect.DeepEqual(def, defs("work-plan")[name]) {
+			t.Errorf("definition %q of work-plan is not that of intent", name)
 		}
 	}
 	if !reflect.DeepEqual(defs("run-result")["hash"], defs("policy-input")["hash"]) {

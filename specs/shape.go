@@ -48,7 +48,8 @@ type member struct {
 	shape    *shape
 }
 
-// branch is the shape for an object whose member has that value.
+// branch is the shape for an object whose member has that value. Without a value, it is for
+// every object that has the member, and without a member, for every other object.
 type branch struct {
 	member, value string
 	then          *shape
@@ -143,22 +144,30 @@ func (b *shaper) object(s *shape, m map[string]any) error {
 	return err
 }
 
-// choices reads a chain of if, then and else. Each condition asks for one value of one
-// member.
+// choices reads a chain of if, then and else. Each condition asks for one value of one member,
+// for a member, or for a type that has no branch. An else without a condition is the last.
 func (b *shaper) choices(s *shape, m map[string]any) error {
-	for m != nil {
-		cond, _ := m["if"].(map[string]any)
+	for link := m; link != nil; link, _ = link["else"].(map[string]any) {
+		cond, conditional := link["if"].(map[string]any)
+		then := link["then"]
+		one := branch{}
 		props, _ := cond["properties"].(map[string]any)
-		for name, sub := range props {
-			sub, _ := sub.(map[string]any)
-			value, _ := sub["const"].(string)
-			then, err := b.build(m["then"])
-			if err != nil {
-				return err
-			}
-			s.branches = append(s.branches, branch{member: name, value: value, then: then})
+		for _, name := range texts(cond["required"]) {
+			sub, _ := props[name].(map[string]any)
+			one.member = name
+			one.value, _ = sub["const"].(string)
 		}
-		m, _ = m["else"].(map[string]any)
+		if !conditional {
+			then = link
+		}
+		if one.member == "" && (conditional || s.branches == nil) {
+			continue // a type without a branch, or no chain at all
+		}
+		var err error
+		if one.then, err = b.build(then); err != nil {
+			return err
+		}
+		s.branches = append(s.branches, one)
 	}
 	return nil
 }
@@ -168,9 +177,10 @@ func (s *shape) in(v any) *shape {
 	if s == nil || len(s.branches) == 0 {
 		return s
 	}
-	obj, _ := v.(map[string]any)
+	obj, isObject := v.(map[string]any)
 	for _, b := range s.branches {
-		if obj[b.member] == any(b.value) {
+		value, has := obj[b.member]
+		if isObject && b.member == "" || has && (b.value == "" || value == any(b.value)) {
 			return b.then
 		}
 	}

@@ -75,6 +75,8 @@ const (
 	KindTool             Kind = "tool"
 	KindToolIO           Kind = "tool-io"
 	KindToolIndex        Kind = "tool-index"
+	KindWorkAgents       Kind = "work-agents"
+	KindWorkPlan         Kind = "work-plan"
 )
 
 // MaxViolations is the maximum number of violations that Validate returns.
@@ -169,7 +171,7 @@ func Names() []string {
 		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
-		string(KindServer), string(KindToolIndex), string(KindToolIO), string(KindTool),
+		string(KindServer), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
 	}
 }
 

@@ -126,6 +126,8 @@ func TestValid(t *testing.T) {
 		{KindProfile, `{"name":"p","model_adapters":"*"}`},
 		{KindProfile, `{"name":"p","model_adapters":["a b","\u00e9"]}`},
 		{KindModelAdapters, `{"adapters":[{"id":"a","base_url":"https://localhost","model":"m"}]}`},
+		{KindWorkPlan, `{"id":"a","agent_id":"b","description":"d","test_command":"go test"}`},
+		{KindWorkPlan, `[{"id":"a","agent_id":"b","description":"d"},{"id":"c","agent_id":"b","description":"d","constraints":{},"budget":{}}]`},
 		{KindModelIO, `{"model_io_schema_version":"1.0.0","adapter_id":"a","model_id":"m","mode":"record","interactions":[]}`},
 		{KindToolIO, `{"tool_io_schema_version":"1.0.0","mode":"replay","interactions":[]}`},
 		{KindProfile, `{"name":"p","allowed_write_roots":["a","a/b.c",".config","..a/...","a b"],"allowed_commands":["g++","[","node.exe","a-b_c","x@1"]}`},
@@ -145,7 +147,7 @@ func TestValid(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	const rr, in, pr, pi, re, bu, ev, lr = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle, KindEvidence, KindLedgerRecord
-	const ma, mi = KindModelAdapters, KindModelIO
+	const ma, mi, wp, wa = KindModelAdapters, KindModelIO, KindWorkPlan, KindWorkAgents
 	const ad, to, se, ti = KindAdapter, KindTool, KindServer, KindToolIndex
 	cases := []struct {
 		kind        Kind
@@ -300,6 +302,31 @@ func TestInvalid(t *testing.T) {
 		{mi, "/interactions/0/prompt_hash", `"` + hexText + `"`, []string{"/interactions/0/prompt_hash minLength"}},
 		{mi, "/interactions/0/response_content", ``, []string{"/interactions/0 required"}},
 		{mi, "/interactions/0/latency_ms", `1.5`, []string{"/interactions/0/latency_ms type"}},
+		{wp, "", `"x"`, []string{" type"}},
+		{wp, "", `[]`, []string{" minItems"}},
+		{wp, "", `[{}]`, []string{"/0 required", "/0 required", "/0 required"}},
+		{wp, "", `[3]`, []string{"/0 type"}},
+		{wp, "", `{}`, []string{" required", " required", " required"}},
+		{wp, "", `{"id":"a","agent_id":"b","description":"d","item":1}`, []string{"/item additionalProperties"}},
+		{wp, "", `{"id":"a","agent_id":"b","description":"d","budgte":{}}`, []string{"/budgte additionalProperties"}},
+		{wp, "/plan_version", ``, []string{" required"}},
+		{wp, "/plan_version", `"2.0.0"`, []string{"/plan_version const"}},
+		{wp, "/items", `[]`, []string{"/items minItems"}},
+		{wp, "/id", `"a"`, []string{"/id additionalProperties"}},
+		{wp, "/items/0/id", `"-a"`, []string{"/items/0/id pattern"}},
+		{wp, "/items/0/constraints/max_files", `0`, []string{"/items/0/constraints/max_files minimum"}},
+		{wp, "/items/0/constraints/max_tool_ops", `100001`, []string{"/items/0/constraints/max_tool_ops maximum"}},
+		{wp, "/items/0/constraints/timeout_ms", `999`, []string{"/items/0/constraints/timeout_ms minimum"}},
+		{wp, "/items/0/test_command", `""`, []string{"/items/0/test_command minLength"}},
+		{wp, "/items/0/test_command", `[]`, []string{"/items/0/test_command minItems"}},
+		{wp, "/items/0/test_command", `3`, []string{"/items/0/test_command type"}},
+		{wp, "/items/0/actions", `[]`, []string{"/items/0/actions minItems"}},
+		{wp, "/items/0/actions/1/argv", ``, []string{"/items/0/actions/1 required"}},
+		{wp, "/items/0/budget/complexity", `"huge"`, []string{"/items/0/budget/complexity enum"}},
+		{wa, "/agents/a b", `{}`, []string{"/agents/a b required", "/agents/a b required", "/agents/a b required", "/agents/a b propertyNames"}},
+		{wa, "/agents/agent-1/stdin", `"text"`, []string{"/agents/agent-1/stdin enum"}},
+		{wa, "/agents/agent-1/trace", ``, []string{"/agents/agent-1 required"}},
+		{wa, "/agents/agent-1/env", `["A=B"]`, []string{"/agents/agent-1/env/0 pattern"}},
 		{KindToolIO, "/interactions/0/attempt", `0`, []string{"/interactions/0/attempt minimum"}},
 		{KindToolIO, "/interactions/0/failure", `"nonzero"`, []string{"/interactions/0/failure enum"}},
 		{KindToolIO, "/interactions/0/retry_after_ms", `0`, []string{"/interactions/0/retry_after_ms minimum"}},

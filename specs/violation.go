@@ -160,7 +160,7 @@ func (p place) scalar(v Violation, d gojsonschema.ErrorDetails) (Violation, bool
 
 func (p place) text(rule, text string, d gojsonschema.ErrorDetails) string {
 	switch {
-	case p.shape != nil && slices.Contains(p.shape.types, "array"):
+	case p.shape != nil && p.shape.form != nil && slices.Contains(p.shape.types, "array"):
 		return `must be a list, or "*" for all, not ` + given(text)
 	case rule == "minLength" && text == "":
 		return "is empty"
@@ -191,7 +191,7 @@ func (p place) unknown(name string) (msg, near string) {
 		return msg, ""
 	}
 	for _, b := range p.rivals {
-		if b.then != nil && b.then.knows(name) {
+		if b.value != "" && b.then != nil && b.then.knows(name) {
 			return msg + "; it belongs to " + b.member + " " + strconv.Quote(b.value), ""
 		}
 	}

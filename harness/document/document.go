@@ -38,7 +38,7 @@ type Text struct {
 }
 
 // Read reads a document and holds it against its schema. If the first byte that is no white
-// space is "{", the text is read as JSON (canon.Parse), otherwise as strict YAML (parseYAML).
+// space is "{" or "[", the text is read as JSON (canon.Parse), otherwise as strict YAML (parseYAML).
 // The schema gets the same values in both cases. name is the name of the file in messages.
 //
 // The error is always a *result.RunError: RUN_E001 for a document that is too large, RUN_E002
@@ -65,7 +65,7 @@ func parse(name string, src []byte, form Form) (Text, error) {
 	if len(src) > form.MaxBytes {
 		return t, t.tooLarge()
 	}
-	if trimmed := bytes.TrimLeft(src, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
+	if trimmed := bytes.TrimLeft(src, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		doc, err := canon.Parse(src, form.MaxBytes)
 		if err != nil {
 			return t, t.notJSON(err)
@@ -119,7 +119,7 @@ func (t Text) notJSON(err error) *result.RunError {
 	e := t.fault(result.CodeNotJSON, t.lineAt(int(ce.Offset)), false, pointer, ce.Msg)
 	e.Details["offset"] = ce.Offset
 	e.Cause = err
-	e.Hint = `a file that begins with "{" is read as JSON; every other one is read as YAML`
+	e.Hint = `a file that begins with "{" or "[" is read as JSON; every other one is read as YAML`
 	return e
 }
 

@@ -19,6 +19,7 @@ func TestOrder(t *testing.T) {
 		{`{"z":1,"a":2}`, "", "z a"},
 		{`{"m":{"z":{"y":1},"\u0061":[2],"~/":3}}`, "/m", "z a ~/"},
 		{`{"a/b":{"z":1,"a":2}}`, "/a~1b", "z a"},
+		{"\n[{\"z\":1,\"a\":2}]", "/0", "z a"},
 		{`{"m":[]}`, "/m", ""},
 		{"m: x\n", "/m", ""},
 		{"m: {z: 1}\n", "/n", ""},
@@ -50,6 +51,8 @@ func TestRead(t *testing.T) {
 		{"{\"tool_id\":\"T\",\"name\":\"n\",\n\"version\":\"1.0.0\",\"status\":\"active\",\n\"adapters\":[]}", result.CodeProfile, 3, "/adapters", "fiador schema tool prints what a tool may hold"},
 		{"tool_id: T\nname: yes\n", result.CodeNotJSON, 2, "/name", "only YAML that every reader reads alike is accepted; a tool in JSON is read too"},
 		{"{\"tool_id\":}", result.CodeNotJSON, 1, "", ""},
+		{"[\n'a']", result.CodeNotJSON, 2, "", `a file that begins with "{" or "[" is read as JSON; every other one is read as YAML`},
+		{"[]", result.CodeProfile, 1, "", ""},
 		{strings.Repeat(" ", 301), result.CodeUnreadable, 0, "", "less"},
 	} {
 		_, err := Read(set, "t", []byte(c.text), form)

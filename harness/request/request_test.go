@@ -288,7 +288,7 @@ func TestRequestMessages(t *testing.T) {
 			"a.json: line 5, /sandbox/timeout_ms: must be at least 1000, not 5", ""},
 		{"a.json", "{\"execution_id\":\"e1\",\n'tool_id':\"t\"}",
 			`a.json: line 2: found "'" where a member name in double quotes must stand; strings stand in double quotes`,
-			`a file that begins with "{" is read as JSON; every other one is read as YAML`},
+			`a file that begins with "{" or "[" is read as JSON; every other one is read as YAML`},
 		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"sandbox":{"network":{"allow":["x.org"]}}}`,
 			"a.json: line 1, /sandbox/network/allow: hosts are allowed, and the network is not enabled",
 			"set enabled to true, or leave the list empty"},
