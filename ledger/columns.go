@@ -30,6 +30,7 @@ var columns = []string{
 	"index", "timestamp", "kind", "run_id", "result_kind", "accepted", "reasons", "policy", "mode", "execution_mode",
 	"intent_sha256", "bundle_sha256", "policy_sha256", "input_sha256", "decision_sha256", "canonical_sha256", "result_sha256",
 	"evidence_sha256", "evidence_size", "kernel_version", "code", "rule_id", "clock_behind_ms", "format", "origin", "key", "repairs",
+	"work_item_id", "work_plan_sha256", "work_base", "work_before", "work_after", "work_receipt",
 }
 
 // Columns returns the names of the columns of a table of records.
@@ -41,12 +42,14 @@ func Columns() []string { return slices.Clone(columns) }
 // A cell gets an apostrophe in front if a spreadsheet could take it for a formula, or if
 // it begins with an apostrophe. Without that one apostrophe it is the value.
 func (r Record) Row(index int64) []string {
+	work := r.work()
 	row := []string{
 		strconv.FormatInt(index, 10), r.Timestamp, string(r.Kind), r.RunID, r.ResultKind, "", strings.Join(r.Reasons, "|"),
 		r.Policy, r.Mode, r.ExecutionMode,
 		string(r.IntentSHA256), string(r.BundleSHA256), string(r.PolicySHA256), string(r.InputSHA256), string(r.DecisionSHA256),
 		string(r.CanonicalSHA256), string(r.ResultSHA256), string(r.Evidence.SHA256), "", r.Kernel, r.Code, r.RuleID, "",
 		r.Format, r.Origin, r.Key, r.repairs(),
+		work.ItemID, string(work.PlanSHA256), work.Base, work.Before, work.After, work.Receipt,
 	}
 	if r.Kind == KindDecision {
 		row[5], row[18] = strconv.FormatBool(r.Accepted), strconv.FormatInt(r.Evidence.Size, 10)

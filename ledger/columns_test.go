@@ -33,7 +33,12 @@ func ofEachKind() []Record {
 			r.Repairs = []Repair{{RepairTornTail, 10, 4, sumOf(1)}, {RepairNewline, 20, 1, ""}}
 		}),
 		rec(KindBegun, func(r *Record) { run(r); r.InputSHA256, r.BundleSHA256 = sumOf(3), sumOf(4) }),
+		rec(KindBegun, func(r *Record) {
+			run(r)
+			r.InputSHA256, r.BundleSHA256, r.Work = sumOf(3), sumOf(4), &Work{ItemID: "a", Base: stateOf(5)}
+		}),
 		decided(nil),
+		decided(func(r *Record) { r.Work = decidedWork() }),
 		decided(func(r *Record) { r.ClockBehindMS, r.Accepted, r.Reasons = 7, false, []string{"-A", "EXIT 1"} }),
 		decided(func(r *Record) {
 			r.ResultKind, r.Accepted, r.BundleSHA256, r.Policy = "REFUSE", false, "", "-x"

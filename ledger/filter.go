@@ -22,13 +22,14 @@ type Filter struct {
 	Accepted *bool    // of decisions
 	Profiles []string
 	Intent   string   // a result of ParseHashPrefix
+	Item     string   // id of a work item
 	Reasons  []string // identifiers of reasons, codes of errors, or rule ids
 }
 
 // All says whether f selects every record.
 func (f Filter) All() bool {
 	return f.Since == "" && f.Until == "" && len(f.Kinds) == 0 && len(f.Outcomes) == 0 && f.Accepted == nil &&
-		len(f.Profiles) == 0 && f.Intent == "" && len(f.Reasons) == 0
+		len(f.Profiles) == 0 && f.Intent == "" && f.Item == "" && len(f.Reasons) == 0
 }
 
 // Match says whether f selects a record.
@@ -45,6 +46,8 @@ func (f Filter) Match(r Record) bool {
 	case len(f.Profiles) > 0 && !slices.Contains(f.Profiles, r.Policy):
 		return false
 	case f.Intent != "" && !strings.HasPrefix(string(r.IntentSHA256), f.Intent):
+		return false
+	case f.Item != "" && r.work().ItemID != f.Item:
 		return false
 	}
 	return len(f.Reasons) == 0 || slices.ContainsFunc(f.Reasons, r.because)

@@ -12,6 +12,14 @@ import (
 // sumOf returns a hash whose digits are those of a number.
 func sumOf(n int) canon.ContentHash { return canon.ContentHash(fmt.Sprintf("sha256:%064x", n)) }
 
+// stateOf returns the hash of a state whose digits are those of a number.
+func stateOf(n int) string { return fmt.Sprintf("blake3:%064x", n) }
+
+// decidedWork returns the work of a decision.
+func decidedWork() *Work {
+	return &Work{ItemID: "a", PlanSHA256: sumOf(1), Before: stateOf(2), After: stateOf(3), Receipt: stateOf(4)}
+}
+
 // decided returns a complete decision.
 func decided(change func(*Record)) Record {
 	r := Record{
@@ -35,6 +43,7 @@ func TestFilter(t *testing.T) {
 		r.IntentSHA256 = sumOf(0xabcd)
 	})
 	begun := Record{Kind: KindBegun, Timestamp: bundle.Timestamp, RunID: "run_2", Policy: "default", IntentSHA256: sumOf(1)}
+	failed.Work, begun.Work = decidedWork(), &Work{ItemID: "a-b"}
 	fault := Record{Kind: KindError, Timestamp: bundle.Timestamp, Policy: "default", Code: "RUN_E007", RuleID: "IV-02"}
 	genesis := Record{Kind: KindGenesis, Timestamp: "2026-02-28T23:59:59.999Z"}
 	all := []Record{genesis, bundle, failed, refused, begun, fault}
@@ -62,6 +71,8 @@ func TestFilter(t *testing.T) {
 		{"reason with another number", Filter{Reasons: []string{"EXIT 2"}}, "000000"},
 		{"code", Filter{Reasons: []string{"RUN_E007"}}, "000001"},
 		{"rule", Filter{Reasons: []string{"IV-02", "NONE"}}, "000001"},
+		{"item", Filter{Item: "a"}, "001000"},
+		{"item of a begun", Filter{Item: "a-b"}, "000010"},
 		{"no reason", Filter{Reasons: []string{""}}, "000000"},
 		{"both", Filter{Outcomes: []string{"BUNDLE"}, Accepted: &no}, "001000"},
 	} {

@@ -65,6 +65,9 @@ type Record struct {
 	// result_kind, which are null in the newer form.
 	Former bool
 
+	// Work names the work item of a begun and its decision; nil: it is none of one.
+	Work *Work
+
 	// Members of a decision.
 	ResultKind      string
 	Accepted        bool
@@ -86,6 +89,17 @@ type Record struct {
 
 	// Members of a repair.
 	Repairs []Repair
+}
+
+// Work is a part of a begun and of a decision: the work item that the run is for. A state
+// is "blake3:" and 64 hex digits, and so is a receipt.
+type Work struct {
+	ItemID     string            `json:"item_id"`
+	PlanSHA256 canon.ContentHash `json:"plan_sha256,omitempty"` // empty: the item is in no plan
+	Base       string            `json:"base,omitempty"`        // of a begun: the state in which the agent begins
+	Before     string            `json:"before,omitempty"`      // of a decision: the state that the item changes
+	After      string            `json:"after,omitempty"`       // of a decision: the state that follows
+	Receipt    string            `json:"receipt,omitempty"`     // of a decision: the hash of its receipt
 }
 
 // MaxBlobBytes is the maximum size of a blob of evidence: 16 MiB.
@@ -120,12 +134,12 @@ var members = map[Kind][]string{
 	KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
 	KindBegun: {
 		"accepted", "bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
-		"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp",
+		"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp", "work?",
 	},
 	KindDecision: {
 		"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
 		"execution_mode", "input_sha256", "intent_sha256", "kernel", "kind", "mode", "policy", "policy_sha256",
-		"reasons", "result_kind", "result_sha256", "run_id", "timestamp",
+		"reasons", "result_kind", "result_sha256", "run_id", "timestamp", "work?",
 	},
 	KindError: {
 		"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
@@ -192,6 +206,7 @@ type (
 		runEntry
 		BundleSHA256 *canon.ContentHash `json:"bundle_sha256"`
 		InputSHA256  canon.ContentHash  `json:"input_sha256"`
+		Work         *Work              `json:"work,omitempty"`
 	}
 	begunEntry struct {
 		formerEntry
@@ -229,7 +244,7 @@ var (
 func (r Record) text() ([]byte, error) {
 	head := entryHead{r.ClockBehindMS, r.Kind, r.Timestamp}
 	run := runEntry{head, r.ExecutionMode, r.IntentSHA256, kernelEntry{r.Kernel}, r.Mode, r.Policy, r.PolicySHA256, r.RunID}
-	former := formerEntry{runEntry: run, InputSHA256: r.InputSHA256}
+	former := formerEntry{runEntry: run, InputSHA256: r.InputSHA256, Work: r.Work}
 	if r.BundleSHA256 != "" {
 		former.BundleSHA256 = &r.BundleSHA256
 	}
@@ -255,11 +270,12 @@ func (r Record) text() ([]byte, error) {
 }
 
 // EndOf says whether the record is the end of the run of begun. The members that begun
-// announced must be the same in both.
+// announced must be the same in both. An error names no work item.
 func (r Record) EndOf(begun Record) bool {
 	same := r.RunID == begun.RunID && r.IntentSHA256 == begun.IntentSHA256 && r.ExecutionMode == begun.ExecutionMode &&
 		r.Mode == begun.Mode && r.Policy == begun.Policy && r.PolicySHA256 == begun.PolicySHA256 && r.Kernel == begun.Kernel
-	return same && (r.Kind == KindError || r.InputSHA256 == begun.InputSHA256 && r.BundleSHA256 == begun.BundleSHA256)
+	return same && (r.Kind == KindError || r.InputSHA256 == begun.InputSHA256 && r.BundleSHA256 == begun.BundleSHA256 &&
+		r.work().ItemID == begun.work().ItemID && r.work().PlanSHA256 == begun.work().PlanSHA256)
 }
 
 // SameRun says whether two terminal records describe the same end of one run. It ignores
@@ -269,12 +285,20 @@ func (r Record) SameRun(o Record) bool {
 	for _, p := range []*Record{&r, &o} {
 		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence, p.Former = "", 0, "", Blob{}, false
 	}
-	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.scalars() == o.scalars()
+	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.work() == o.work() && r.scalars() == o.scalars()
 }
 
-// scalars returns the record without its lists as a text that can be compared.
+// work returns the work of the record, or the zero value.
+func (r Record) work() Work {
+	if r.Work == nil {
+		return Work{}
+	}
+	return *r.Work
+}
+
+// scalars returns the record without its lists and its work as a text that can be compared.
 func (r Record) scalars() string {
-	r.Reasons, r.Repairs = nil, nil
+	r.Reasons, r.Repairs, r.Work = nil, nil, nil
 	return fmt.Sprintf("%#v", r)
 }
 

@@ -35,6 +35,9 @@ func randomRecord(r *rand.Rand, s *Signer) Record {
 		rec.ExecutionMode, rec.Mode = []string{"plan-only", "execute-sandbox"}[r.IntN(2)], []string{"none", "record", "replay"}[r.IntN(3)]
 		rec.Policy, rec.Kernel = text(64, word+"-_."), text(64, word+"-_.+")
 	}
+	if r.IntN(2) == 0 {
+		rec.Work = randomWork(r, rec.Kind)
+	}
 	switch rec.Kind {
 	case KindGenesis:
 		rec.Format, rec.Origin, rec.Key = Format, s.Origin(), s.Verifier().String()
@@ -68,6 +71,23 @@ func randomRecord(r *rand.Rand, s *Signer) Record {
 		rec.Evidence = Blob{hash(), r.Int64N(canon.MaxSafeInteger)}
 	}
 	return rec
+}
+
+// randomWork returns the work of a record of a kind, and nil if the kind has none.
+func randomWork(r *rand.Rand, k Kind) *Work {
+	w := &Work{ItemID: fmt.Sprintf("item-%d", r.IntN(100))}
+	if r.IntN(2) == 0 {
+		w.PlanSHA256 = sumOf(r.IntN(1 << 30))
+	}
+	switch k {
+	case KindBegun:
+		w.Base = stateOf(r.IntN(1 << 30))
+	case KindDecision:
+		w.Before, w.After, w.Receipt = stateOf(r.IntN(1<<30)), stateOf(r.IntN(1<<30)), stateOf(r.IntN(1<<30))
+	default:
+		return nil
+	}
+	return w
 }
 
 // TestRecordRoundTrip: ParseRecord reads every record that Entry writes, and the other
@@ -119,6 +139,14 @@ func TestRecordRefused(t *testing.T) {
 		"kernel":            func(r *Record) { r.Kernel = strings.Repeat("1", 65) },
 		"policy":            func(r *Record) { r.Policy = "a/b" },
 		"not UTF-8":         func(r *Record) { r.Policy = "\xff" },
+		"empty work":        func(r *Record) { r.Work = &Work{} },
+		"work of a begun":   func(r *Record) { r.Work = &Work{ItemID: "a", Base: stateOf(1)} },
+		"work with a base":  func(r *Record) { r.Work = decidedWork(); r.Work.Base = stateOf(1) },
+		"item":              func(r *Record) { r.Work = decidedWork(); r.Work.ItemID = ".a" },
+		"no receipt":        func(r *Record) { r.Work = decidedWork(); r.Work.Receipt = "" },
+		"state":             func(r *Record) { r.Work = decidedWork(); r.Work.After = string(sumOf(1)) },
+		"state in capitals": func(r *Record) { r.Work = decidedWork(); r.Work.Before = strings.ToUpper(stateOf(1)) },
+		"plan":              func(r *Record) { r.Work = decidedWork(); r.Work.PlanSHA256 = "sha256:1" },
 	} {
 		if b, err := decided(change).Entry(); err == nil {
 			t.Errorf("%s: %s", name, b)
@@ -136,6 +164,36 @@ func TestRecordRefused(t *testing.T) {
 			if b, err := rec.Entry(); err == nil {
 				t.Errorf("%s: %s", name, b)
 			}
+		}
+	}
+}
+
+// TestEndOf: a decision belongs to the begun of the same item of the same plan, and to one
+// without work if it has none itself. An error belongs to both.
+func TestEndOf(t *testing.T) {
+	begunOf := func(w *Work) Record {
+		r := decided(func(r *Record) { r.Kind, r.ResultKind, r.Accepted, r.Work = KindBegun, "", false, w })
+		r.DecisionSHA256, r.CanonicalSHA256, r.ResultSHA256, r.Evidence = "", "", "", Blob{}
+		return r
+	}
+	for name, c := range map[string]struct {
+		begun, end *Work
+		belongs    bool
+	}{
+		"none":         {nil, nil, true},
+		"same":         {&Work{ItemID: "a", PlanSHA256: sumOf(1), Base: stateOf(9)}, decidedWork(), true},
+		"other item":   {&Work{ItemID: "b", PlanSHA256: sumOf(1), Base: stateOf(9)}, decidedWork(), false},
+		"other plan":   {&Work{ItemID: "a", PlanSHA256: sumOf(2), Base: stateOf(9)}, decidedWork(), false},
+		"no plan":      {&Work{ItemID: "a", Base: stateOf(9)}, decidedWork(), false},
+		"of the end":   {nil, decidedWork(), false},
+		"of the begun": {&Work{ItemID: "a", PlanSHA256: sumOf(1), Base: stateOf(9)}, nil, false},
+	} {
+		begun := begunOf(c.begun)
+		if got := decided(func(r *Record) { r.Work = c.end }).EndOf(begun); got != c.belongs {
+			t.Errorf("%s: %t", name, got)
+		}
+		if !decided(func(r *Record) { r.Kind = KindError }).EndOf(begun) {
+			t.Errorf("%s: an error is no end of it", name)
 		}
 	}
 }
@@ -253,6 +311,13 @@ func TestSameRun(t *testing.T) {
 			field.Set(reflect.ValueOf(Blob{sumOf(99), 99}))
 		case []Repair:
 			field.Set(reflect.ValueOf([]Repair{{What: RepairNewline}}))
+		case *Work:
+			a.Work = decidedWork()
+			field.Set(reflect.ValueOf(decidedWork()))
+			if !a.SameRun(b) {
+				t.Error("equal work is another run")
+			}
+			b.Work.Receipt = stateOf(9)
 		default:
 			field.SetString("changed")
 		}

@@ -213,6 +213,8 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		})
 	case "evidence":
 		return s.next(`{"sha256":`) && s.hash(&r.Evidence.SHA256) && s.next(`,"size":`) && s.count(&r.Evidence.Size) && s.next("}")
+	case "work":
+		return r.readWork(s)
 	case "code":
 		r.Code, ok = s.token()
 		n, found := strings.CutPrefix(r.Code, "RUN_E0")
@@ -222,6 +224,34 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		return ok && RuleID(r.RuleID)
 	}
 	return false
+}
+
+// readWork reads the work of a begun or of a decision.
+func (r *Record) readWork(s *scanner) bool {
+	w := new(Work)
+	r.Work = w
+	ok := r.Kind == KindBegun && s.state(`{"base":`, &w.Base) ||
+		r.Kind == KindDecision && s.state(`{"after":`, &w.After) && s.state(`,"before":`, &w.Before)
+	if !ok || !s.next(`,"item_id":`) {
+		return false
+	}
+	if w.ItemID, ok = s.token(); !ok || !ItemID(w.ItemID) {
+		return false
+	}
+	if s.next(`,"plan_sha256":`) && !s.hash(&w.PlanSHA256) {
+		return false
+	}
+	return (r.Kind == KindBegun || s.state(`,"receipt":`, &w.Receipt)) && s.next("}")
+}
+
+// state reads a text that must come next, and the hash of a state or a receipt.
+func (s *scanner) state(lit string, to *string) (ok bool) {
+	if !s.next(lit) {
+		return false
+	}
+	*to, ok = s.token()
+	hex, found := strings.CutPrefix(*to, "blake3:")
+	return ok && found && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
 // readOutcome reads the outcome of a run, which is null if the run has only begun.
@@ -350,6 +380,9 @@ func timestamp[T string | []byte](t T) bool {
 // RunID says whether a text is a valid run id: 1 to 128 letters, digits, '.', '_' or
 // '-', the first a letter or digit.
 func RunID(s string) bool { return isRunID(s) }
+
+// ItemID says whether a text is a valid id of a work item. Its form is that of a run id.
+func ItemID(s string) bool { return isRunID(s) }
 
 func isRunID[T string | []byte](s T) bool {
 	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))

@@ -13,7 +13,7 @@ type skimmer struct {
 	bad  bool
 }
 
-// skim reads the entry of a line if it is a decision. It sets what read sets, except for
+// skim reads the entry of a line if it is a decision without clock_behind_ms and work. It sets what read sets, except for
 // the whole record.
 func (l *lineOf) skim() bool {
 	s := skimmer{rest: l.entry}

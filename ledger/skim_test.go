@@ -8,14 +8,14 @@ import (
 )
 
 // agree lets both readers read an entry. They agree: skim accepts what ParseRecord reads
-// as a decision without clock_behind_ms, and nothing else.
+// as a decision without clock_behind_ms and work, and nothing else.
 func agree(t testing.TB, entry []byte) (skimmed bool) {
 	t.Helper()
 	fast, slow := lineOf{entry: entry}, lineOf{entry: entry}
 	err := slow.read()
 	skimmed = fast.skim()
 	switch {
-	case skimmed != (err == nil && slow.kind == KindDecision && slow.full.ClockBehindMS == 0):
+	case skimmed != (err == nil && slow.kind == KindDecision && slow.full.ClockBehindMS == 0 && slow.full.Work == nil):
 		t.Fatalf("%q: skim says %t, ParseRecord %v", entry, skimmed, err)
 	case skimmed && (fast.kind != slow.kind || fast.time != slow.time || fast.run != slow.run || fast.full != nil),
 		!skimmed && (fast.kind != "" || fast.time != timeText{} || fast.run != runKey{}):
@@ -54,9 +54,13 @@ func TestSkim(t *testing.T) {
 		}
 		agree(t, entry)
 	}
-	for i, entry := range decisions() {
-		if !agree(t, entry) {
-			t.Errorf("%s is not skimmed", entry)
+	withWork, err := decided(func(r *Record) { r.Work = decidedWork() }).Entry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, entry := range append(decisions(), withWork) {
+		if agree(t, entry) == (i == len(decisions())) {
+			t.Errorf("%s: skimmed, or not", entry)
 		}
 		for at := range entry {
 			agree(t, entry[:at])

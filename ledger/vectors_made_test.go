@@ -470,6 +470,35 @@ func recordVectors(t *testing.T, v *vectorLogs) []recordVector {
 	}
 	valid("most", "every bound is reached", entry)
 
+	plan, state := sum("plan"), func(of string) string { return "blake3:" + sum(of).Hex() }
+	for _, w := range []struct {
+		name, why string
+		kind      ledger.Kind
+		work      ledger.Work
+	}{
+		{"begun-work", "a run for a work item that is in no plan", ledger.KindBegun, ledger.Work{ItemID: "item-1", Base: state("base")}},
+		{"begun-work-plan", "a run for a work item of a plan", ledger.KindBegun, ledger.Work{ItemID: "item-1", PlanSHA256: plan, Base: state("base")}},
+		{
+			"decision-work", "the decision of a run for a work item that is in no plan", ledger.KindDecision,
+			ledger.Work{ItemID: "9._-", Before: state("before"), After: state("after"), Receipt: state("receipt")},
+		},
+		{
+			"decision-work-plan", "the decision of a run for a work item of a plan", ledger.KindDecision,
+			ledger.Work{ItemID: strings.Repeat("i", 128), PlanSHA256: plan, Before: state("before"), After: state("before"), Receipt: state("receipt")},
+		},
+	} {
+		r := begunRecord("run-work-1")
+		if w.kind == ledger.KindDecision {
+			r = decisionRecord("run-work-1", "BUNDLE")
+		}
+		r.Timestamp, r.Work = "2026-01-05T10:15:00.000Z", &w.work
+		if entry, err = r.Entry(); err != nil {
+			t.Fatal(err)
+		}
+		valid(w.name, w.why, entry)
+	}
+	workBegun, workDecided := string(out[len(out)-3].Entry.bytes()), string(entry)
+
 	decision, refusal := string(v.log.entry[1]), string(v.log.entry[3])
 	small, genesis, repair, fault, begun := string(v.log.entry[8]), string(v.log.entry[0]), string(v.log.entry[11]), string(v.log.entry[5]), string(v.log.entry[4])
 	refused := func(class, name, why, base, old, now string) {
@@ -533,6 +562,22 @@ func recordVectors(t *testing.T, v *vectorLogs) []recordVector {
 		{"schema", "repair-unknown", "a repair that is none", repair, `"torn-tail"`, `"rewrite"`},
 		{"schema", "begun-accepted", "a begun that is accepted", string(v.log.entry[7]), `"accepted":null`, `"accepted":true`},
 		{"schema", "begun-outcome", "a begun with an outcome", string(v.log.entry[7]), `"result_kind":null`, `"result_kind":"BUNDLE"`},
+		{"schema", "work-null", "null where a run is for no work item", workBegun, workBegun[strings.Index(workBegun, `{"base"`) : len(workBegun)-1], `null`},
+		{"schema", "work-of-error", "an error names no work item", small, `Z"}`, `Z","work":` + workBegun[strings.Index(workBegun, `{"base"`):]},
+		{"schema", "work-unknown-member", "a member of work that is not known", workBegun, `"item-1"`, `"item-1","note":""`},
+		{"form", "work-unsorted", "members of work in another order", workDecided, `"item_id":"` + strings.Repeat("i", 128) + `","plan_sha256":"` + string(plan) + `"`, `"plan_sha256":"` + string(plan) + `","item_id":"` + strings.Repeat("i", 128) + `"`},
+		{"schema", "work-begun-after", "a begun has no state that follows", workBegun, `"work":{`, `"work":{"after":"` + state("after") + `",`},
+		{"schema", "work-decision-base", "a decision has no base", workDecided, `,"before":`, `,"base":"` + state("base") + `","before":`},
+		{"schema", "work-no-item", "work on no item", workBegun, `,"item_id":"item-1"`, ``},
+		{"schema", "work-no-base", "a begun without its base", workBegun, `"base":"` + state("base") + `",`, ``},
+		{"schema", "work-no-receipt", "a decision without its receipt", workDecided, `,"receipt":"` + state("receipt") + `"`, ``},
+		{"schema", "work-item-dot", "an item whose id begins with a dot", workBegun, `"item-1"`, `".item"`},
+		{"schema", "work-item-long", "an item whose id has 129 characters", workBegun, `"item-1"`, `"` + strings.Repeat("i", 129) + `"`},
+		{"schema", "work-plan-null", "null where an item is in no plan", workBegun, `"` + string(plan) + `"`, `null`},
+		{"schema", "work-state-sha256", "a state by a hash of another kind", workBegun, state("base"), string(sum("base"))},
+		{"schema", "work-state-upper", "a state in capitals", workDecided, sum("before").Hex(), strings.ToUpper(sum("before").Hex())},
+		{"schema", "work-state-short", "a state with 63 digits", workBegun, state("base"), state("base")[:70]},
+		{"schema", "work-receipt-bare", "a receipt without the name of its hash", workDecided, state("receipt"), sum("receipt").Hex()},
 		{"rule", "begun-accepted-alone", "accepted of a begun without its result_kind", string(v.log.entry[7]), `"result_kind":null,`, ``},
 		{"rule", "begun-outcome-alone", "result_kind of a begun without its accepted", string(v.log.entry[7]), `"accepted":null,`, ``},
 		{"rule", "time-day", "a day that is none", small, `2026-01-05`, `2026-02-29`},

@@ -349,6 +349,24 @@ func TestFaultRunAgain(t *testing.T) {
 	}
 	add(t, l, decision("b"))
 	verified(t, dir, 0)
+	// A work item is one of the members that both have, and its receipt is that of one end.
+	item, state := begun("c"), "blake3:"+strings.Repeat("0", 64)
+	item.Work = &ledger.Work{ItemID: "item", Base: state}
+	add(t, l, item)
+	_, err = l.Append(t.Context(), begun("c"))
+	wants(t, err, ErrConflict)
+	_, err = l.Append(t.Context(), decision("c"))
+	wants(t, err, ErrConflict)
+	end := decision("c")
+	end.Work = &ledger.Work{ItemID: "item", Before: state, After: state, Receipt: state}
+	first := add(t, l, end)
+	if r := add(t, l, end); !r.Again || r.Index != first.Index || *r.Record.Work != *end.Work {
+		t.Errorf("%+v", r)
+	}
+	end.Work = &ledger.Work{ItemID: "item", Before: state, After: state, Receipt: "blake3:" + strings.Repeat("1", 64)}
+	_, err = l.Append(t.Context(), end)
+	wants(t, err, ErrConflict)
+	verified(t, dir, 0)
 }
 
 // TestFaultReplacedWhileWaiting: ledger.jsonl is replaced while an append waits for its
