@@ -53,7 +53,8 @@ type account struct {
 	head   ledger.Record // members that all records of the run share
 	input  []byte
 	policy ledger.Blob
-	closed bool // the run has its terminal record, or an Append has failed
+	work   *ledger.Work // of the next begun or decision; nil: the run is for no work item
+	closed bool         // the run has its terminal record, or an Append has failed
 }
 
 func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
@@ -95,7 +96,7 @@ func (a *account) begin(ctx context.Context, d kernel.Decision) error {
 		return runerr.Stopped()
 	}
 	rec := a.head
-	rec.Kind, rec.InputSHA256, rec.BundleSHA256 = ledger.KindBegun, canon.Sum(a.input), d.BundleHash
+	rec.Kind, rec.InputSHA256, rec.BundleSHA256, rec.Work = ledger.KindBegun, canon.Sum(a.input), d.BundleHash, a.work
 	if _, err := a.append(ctx, rec); err != nil {
 		return recordError("the beginning of the execution could not be recorded, so nothing was executed", err)
 	}
@@ -108,7 +109,7 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	if a.to == nil {
 		return nil
 	}
-	t := testimony.Decided{Intent: a.req.Source, Input: a.input, Result: rep.Bytes, Policy: a.policy, RunResult: rep.Result}
+	t := testimony.Decided{Intent: a.req.Source, Input: a.input, Result: rep.Bytes, Policy: a.policy, Work: a.work, RunResult: rep.Result}
 	var err error
 	if t.Canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
 		return runerr.Internal("the result has no canonical form", err)

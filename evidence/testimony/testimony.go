@@ -47,6 +47,7 @@ type Decided struct {
 	Decision []byte // artifact: the decision before any execution
 	Result   []byte // the RunResult in its printed form
 	Policy   ledger.Blob
+	Work     *ledger.Work // the record's alone: no blob has it
 
 	RunResult result.RunResult
 	Canonical canon.ContentHash
@@ -86,7 +87,7 @@ func (t Decided) Record(evidence ledger.Blob) (ledger.Record, error) {
 		ExecutionMode: t.RunResult.ExecutionMode, Mode: t.RunResult.ModelMode,
 		Policy: t.RunResult.Policy.Name, PolicySHA256: provenance, InputSHA256: canon.Sum(t.Input), Kernel: t.RunResult.KernelVersion,
 		ResultKind: string(t.RunResult.KernelResultKind), Accepted: t.RunResult.Decision.Accepted, Reasons: ledger.Reasons(t.RunResult.Decision.Reasons),
-		DecisionSHA256: canon.Sum(t.Decision), CanonicalSHA256: t.Canonical, ResultSHA256: canon.Sum(t.Result), Evidence: evidence,
+		DecisionSHA256: canon.Sum(t.Decision), CanonicalSHA256: t.Canonical, ResultSHA256: canon.Sum(t.Result), Evidence: evidence, Work: t.Work,
 	}
 	if t.RunResult.Bundle != nil {
 		r.BundleSHA256 = t.RunResult.Bundle.SHA256
@@ -358,6 +359,7 @@ func Read(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Rec
 	if err != nil {
 		return Decided{}, err
 	}
+	t.Work = rec.Work
 	told, err := t.Record(rec.Evidence)
 	if err != nil {
 		return Decided{}, Corrupt("result", "/policy_provenance", "it has no canonical form")

@@ -64,10 +64,12 @@ func TestReadGivesWhatWasRecorded(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	gate := harnesstest.OpenBuiltin(t, set, "default")
 	m := harnesstest.NewMemory()
+	state := "blake3:" + strings.Repeat("0", 64)
 	for src, outcome := range map[string]kernel.Outcome{
 		intents.AllowedHere: kernel.OutcomeBundle, intents.AskedHere: kernel.OutcomeClarify, intents.RefusedHere: kernel.OutcomeRefuse,
 	} {
 		rep, rec := m.Decided(t, set, gate, src)
+		rec.Work = &ledger.Work{ItemID: "item", Before: state, After: state, Receipt: state}
 		told, err := testimony.Read(m.Blob, set, rec)
 		if err != nil {
 			t.Fatal(err)
