@@ -20,8 +20,9 @@ import (
 )
 
 // TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder with
-// the ledger of recordedLedger in gate. It has the commands of TestScripts and "corrupt
-// INDEX", which gives a decision an unknown kind.
+// the ledger of recordedLedger in gate. It has the commands of TestScripts, "corrupt
+// INDEX", which gives a decision an unknown kind, and "work", which adds the records of
+// workRecords.
 func TestLedgerScripts(t *testing.T) { testscript.Run(t, ledgerScriptParams()) }
 
 func ledgerScriptParams() testscript.Params {
@@ -31,7 +32,7 @@ func ledgerScriptParams() testscript.Params {
 		env.Setenv("FIADOR_LEDGER", "gate")
 		return recordedLedger(filepath.Join(env.WorkDir, "gate"))
 	}
-	p.Cmds["corrupt"] = corrupt
+	p.Cmds["corrupt"], p.Cmds["work"] = corrupt, addWork
 	return p
 }
 
@@ -65,16 +66,24 @@ func recordedLedger(dir string) error {
 		return err
 	}
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	options := disk.Options{Now: func() time.Time { return now }}
-	if _, err := disk.Create(dir, key, options); err != nil {
+	if _, err := disk.Create(dir, key, disk.Options{Now: func() time.Time { return now }}); err != nil {
 		return err
 	}
-	log, err := disk.Open(dir, key, options)
+	return record(dir, now, fixtureRecords)
+}
+
+// record appends records, with 7 hours before each.
+func record(dir string, now time.Time, recordsFor func(*disk.Log) ([]ledger.Record, error)) error {
+	key, err := ledger.ParseSigner(fixtureKey)
+	if err != nil {
+		return err
+	}
+	log, err := disk.Open(dir, key, disk.Options{Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	records, err := fixtureRecords(log)
+	records, err := recordsFor(log)
 	if err != nil {
 		return err
 	}
@@ -85,6 +94,29 @@ func recordedLedger(dir string) error {
 		}
 	}
 	return nil
+}
+
+func addWork(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: work")
+	}
+	ts.Check(record(ts.MkAbs("gate"), time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC), workRecords))
+}
+
+// workRecords returns the records of two work items: one of a plan with an end, and one
+// that was killed.
+func workRecords(log *disk.Log) ([]ledger.Record, error) {
+	fixtures, err := fixtureRecords(log)
+	if err != nil {
+		return nil, err
+	}
+	state := func(n int) string { return "blake3:" + fixtureHash(n).Hex() }
+	begun, ended, killed := fixtures[2], fixtures[3], fixtures[4]
+	begun.RunID, ended.RunID, killed.RunID = "run_w", "run_w", "run_x"
+	begun.Work = &ledger.Work{ItemID: "item-1", PlanSHA256: fixtureHash(0x9), Base: state(0xa)}
+	ended.Work = &ledger.Work{ItemID: "item-1", PlanSHA256: fixtureHash(0x9), Before: state(0xb), After: state(0xc), Receipt: state(0xd)}
+	killed.Work = &ledger.Work{ItemID: "item-2", Base: state(0xa)}
+	return []ledger.Record{begun, ended, killed}, nil
 }
 
 // fixtureRecords returns the records after the genesis.

@@ -28,6 +28,7 @@ type chooseFlags struct {
 	since, until string
 	profiles     []string
 	intent       string
+	item         string
 	outcomes     []string
 	kinds        []string
 	reasons      []string
@@ -51,6 +52,7 @@ func (f *chooseFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.outcomes, "outcome", nil, "decisions with this outcome: BUNDLE, CLARIFY, REFUSE")
 	flags.BoolVar(&f.accepted, "accepted", true, "decisions that were accepted; --accepted=false: that were not")
 	flags.StringSliceVar(&f.reasons, "reason", nil, "entries with this reason, error code or rule id")
+	flags.StringVar(&f.item, "item", "", "begun runs and decisions for the work item with this `ID`")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "entries of this kind: "+strings.Join(ledgerKinds, ", "))
 	flags.Lookup("accepted").DefValue = "any"
 	cli.Complete(cmd, "outcome", ledgerOutcomes...)
@@ -66,7 +68,7 @@ var (
 
 // filter returns the filter for the values of the flags.
 func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
-	out := ledger.Filter{Profiles: f.profiles, Reasons: f.reasons}
+	out := ledger.Filter{Profiles: f.profiles, Reasons: f.reasons, Item: f.item}
 	var err error
 	const hint = "a time such as 2026-01-31T12:00:00Z, a date such as 2026-01-31, or how long ago: 90m, 24h, 7d"
 	if f.since != "" {
@@ -86,6 +88,9 @@ func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 		if out.Intent, err = ledger.ParseHashPrefix(f.intent); err != nil {
 			return out, cli.Usage(`"fiador digest" and the member intent_sha256 show hashes`, "--intent %q: %s", f.intent, err)
 		}
+	}
+	if f.item != "" && !ledger.ItemID(f.item) {
+		return out, cli.Usage("1 to 128 letters, digits, dots, underscores and hyphens, the first a letter or digit", "--item %q is no id of a work item", f.item)
 	}
 	for _, o := range f.outcomes {
 		if err := cli.Choice("outcome", o, ledgerOutcomes); err != nil {

@@ -49,7 +49,8 @@ The columns of csv: index, timestamp, kind, run_id, result_kind, accepted, reaso
 (joined with "|"), policy, mode, execution_mode, intent_sha256, bundle_sha256,
 policy_sha256, input_sha256, decision_sha256, canonical_sha256, result_sha256,
 evidence_sha256, evidence_size, kernel_version, code, rule_id, clock_behind_ms,
-format, origin, key, repairs (a JSON array).
+format, origin, key, repairs (a JSON array), work_item_id, work_plan_sha256,
+work_base, work_before, work_after, work_receipt.
 
 List believes what it reads; "fiador ledger verify" is what proves it. An entry that
 cannot be read ends the list with exit code 2.
@@ -66,6 +67,7 @@ func listCommand(a *cli.App) *cobra.Command {
 		Long:  listHelp,
 		Example: `  fiador ledger list --ledger ./ledger --last 20
   fiador ledger list --ledger ./ledger --outcome REFUSE,CLARIFY --since 7d --relative
+  fiador ledger list --ledger ./ledger --item work-item-1
   fiador ledger list --ledger ./ledger --format jsonl | jq -r .intent_sha256`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

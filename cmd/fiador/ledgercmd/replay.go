@@ -89,7 +89,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	if err != nil {
 		return err
 	}
-	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
+	chosen := f.since != "" || f.until != "" || f.intent != "" || f.item != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
 	switch {
 	case slices.ContainsFunc(f.kinds, func(k string) bool { return ledger.Kind(k) != ledger.KindDecision }):
 		return cli.Unfit("leave --kind out", "replay is for decisions, and --kind names other entries")
