@@ -5,12 +5,9 @@ import (
 	"errors"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/execute"
-	"github.com/fiador/fiador/harness/packing"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -26,6 +23,10 @@ type Sinks struct {
 	// accepted.
 	Accepts func(p *execute.Performed) (bool, error)
 	Promote *Promotion
+
+	// Apply applies the change of a work item, in the place of Promote. Its decision is
+	// recorded, and a kill is recovered, so that Apply runs even if the run was told to stop.
+	Apply func(ctx context.Context) error
 }
 
 // PackSink receives the pack of a run.
@@ -60,7 +61,8 @@ type Promotion struct {
 //  4. Pack, staged: its files are written beside its place. An execution that cannot be
 //     packed is not promoted.
 //  5. Evidence, in the order stdout, stderr, runner.json; then Keep.
-//  6. Promote, if the execution is accepted, and nobody has asked the run to stop.
+//  6. Promote, if the execution is accepted, and nobody has asked the run to stop. For a
+//     work item, whose receipt was put in place before step 1 (Item), Apply.
 //  7. Pack, in its place.
 //
 // An error ends the order; only after an error of step 2, step 3 still runs. Results of
@@ -126,12 +128,7 @@ func (d delivery) stage() error {
 			return err
 		}
 	}
-	contract := d.rep.profile.Contract()
-	err = packing.Check(files, verify.Options{
-		Profile: func(string) *kernel.PolicyProfile { return &contract },
-		Whole:   func(string) *kernel.Profile { return &d.rep.profile },
-	})
-	if err != nil {
+	if err := d.rep.checkPack(files); err != nil {
 		return err
 	}
 	return w.Fault(w.Folder.Stage(files))
@@ -164,6 +161,9 @@ func (d delivery) observed() error {
 
 func (d delivery) promote() error {
 	p, to := d.rep.Execution, d.to.Promote
+	if d.to.Apply != nil {
+		return d.to.Apply(context.WithoutCancel(d.ctx))
+	}
 	if p == nil || to == nil {
 		return nil
 	}

@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/packing"
 	"github.com/fiador/fiador/harness/runerr"
@@ -118,7 +119,27 @@ type Request struct {
 	// Exec says how the one run action of the intent is executed; nil: like every
 	// intent.
 	Exec *Exec
+
+	// Item is the work item whose run this is; nil: the run belongs to none.
+	Item Item
 }
+
+// Item takes part in the run of a work item. Its methods are called in the order in which
+// they stand here, each at most once.
+type Item interface {
+	// Begun returns the member work of the record begun.
+	Begun() *ledger.Work
+
+	// Perform performs the task. perform does it once, with whatever task it is given.
+	Perform(ctx context.Context, task execute.Task, perform Perform) (*execute.Performed, error)
+
+	// Sealed is called before the decision is recorded, with the result that will be printed.
+	// It returns the member work of that record. Its error ends the run.
+	Sealed(ctx context.Context, rep Report) (*ledger.Work, error)
+}
+
+// Perform performs a task as [execute.Perform] does.
+type Perform func(ctx context.Context, task execute.Task) (*execute.Performed, error)
 
 // name returns the name of the intent in messages.
 func (r Request) name() string {
@@ -148,6 +169,25 @@ type Report struct {
 // Packing returns the run as what fills its pack.
 func (r Report) Packing() packing.Run {
 	return packing.Run{Result: r.Result, Bytes: r.Bytes, Decision: r.Decision, Execution: r.Execution}
+}
+
+// Pack returns the files of the run's pack, without lines of a ledger. A pack that breaks a
+// rule is an error.
+func (r Report) Pack(rand io.Reader) (map[string][]byte, error) {
+	files, err := r.Packing().Files(rand)
+	if err != nil {
+		return nil, err
+	}
+	return files, r.checkPack(files)
+}
+
+// checkPack verifies the files of the run's pack.
+func (r Report) checkPack(files map[string][]byte) error {
+	contract := r.profile.Contract()
+	return packing.Check(files, verify.Options{
+		Profile: func(string) *kernel.PolicyProfile { return &contract },
+		Whole:   func(string) *kernel.Profile { return &r.profile },
+	})
 }
 
 // Run decides one intent, and in mode execute-sandbox carries out the allowed plan. The
@@ -212,6 +252,11 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
 		return rep, err
+	}
+	if req.Item != nil {
+		if told.work, err = req.Item.Sealed(ctx, rep); err != nil {
+			return rep, runerr.Of(err)
+		}
 	}
 	err = told.decide(ctx, &rep, sealed)
 	return rep, err

@@ -62,6 +62,9 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	}
 	task, err := gate.planned(req, intent, inputs, tools, deps.Progress)
 	if err == nil {
+		if req.Item != nil {
+			told.work = req.Item.Begun()
+		}
 		err = told.begin(ctx, d)
 	}
 	if err == nil && task.Sandbox.Write == sandbox.Direct {
@@ -72,7 +75,15 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	}
 	task.RunID = req.RunID
 	task.Caller, task.Calls, task.Asker, task.Secrets, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.Secrets, deps.ToolCache, deps.Now
-	p, err := execute.Perform(ctx, deps.Runner, task)
+	run := func(ctx context.Context, t execute.Task) (*execute.Performed, error) {
+		return execute.Perform(ctx, deps.Runner, t)
+	}
+	var p *execute.Performed
+	if req.Item == nil {
+		p, err = run(ctx, task)
+	} else {
+		p, err = req.Item.Perform(ctx, task, run)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}

@@ -77,6 +77,8 @@ const (
 	KindToolIndex        Kind = "tool-index"
 	KindWorkAgents       Kind = "work-agents"
 	KindWorkPlan         Kind = "work-plan"
+	KindWorkReceipt      Kind = "work-receipt"
+	KindWorkResult       Kind = "work-result"
 )
 
 // MaxViolations is the maximum number of violations that Validate returns.
@@ -172,6 +174,7 @@ func Names() []string {
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
 		string(KindServer), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
+		string(KindWorkReceipt), string(KindWorkResult),
 	}
 }
 

@@ -56,8 +56,11 @@ type Task struct {
 	RunID   string            // of the run, as the cache names it
 	Program canon.ContentHash // of the file that every command of a run action has to be; empty: any
 	Asker   Asker             // makes the calls of Tools without a process; nil if there are none
-	// Secrets has the secrets of Tools, read; nil: none of them has one.
+	// Ignore says of a path whether changes of it are neither judged nor kept; nil: none are.
+	Ignore func(path string) bool
+	// Secrets has the secrets of Tools and the values of Env, read; nil: there are none.
 	Secrets *secret.Vault
+	Env     []string         // secret variables of every command of a run action
 	At      []int            // for each action of the sandbox, the action of the intent; nil: the same
 	Now     func() time.Time // the clock of the run; its times never go back
 	// Progress is called before each action, from 0 on; it may be nil.
@@ -85,7 +88,8 @@ type Performed struct {
 	resident       int64 // maximum bytes of one process of the command whose result counts
 	Started, Ended time.Time
 	Accepted       []change.Change    // changes that may be applied if the execution is accepted
-	Changes        []change.Change    // all changes, except Responses
+	Changes        []change.Change    // all changes, except Responses and Ignored
+	Ignored        []change.Change    // changes that the task ignores
 	Artifacts      []request.Artifact // files of Expect that exist
 
 	Calls     []pack.CallEvidence // every answered call, in order
@@ -115,6 +119,25 @@ func (p *Performed) Content(name string) (io.ReadCloser, error) { return p.box.C
 func (p *Performed) Before(name string) change.Kind {
 	kind, _, _ := p.box.Before(name)
 	return kind
+}
+
+// MoveTo moves what was written, without what the task ignores, to a new folder in the form of
+// sandbox.Request.Delta, and releases the sandbox. Content still reads it.
+func (p *Performed) MoveTo(dir string) error { return p.box.MoveTo(dir, p.task.Ignore) }
+
+// Staging says how written files were kept apart from the work folder.
+func (p *Performed) Staging() string { return p.box.Staging() }
+
+// Tested adds the execution of a test, which was the last action.
+func (p *Performed) Tested(test *Performed) {
+	for _, r := range test.Runs {
+		r.Test = true
+		p.Runs = append(p.Runs, r)
+		p.Observed.Command = &r.End
+	}
+	p.Done += test.Done
+	p.Stdout, p.Stderr = test.Stdout, test.Stderr
+	p.PeakMemory, p.resident, p.Ended = max(p.PeakMemory, test.PeakMemory), test.resident, test.Ended
 }
 
 // DurationMS returns the milliseconds that the execution took, by its timestamps.
@@ -273,7 +296,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	if i < len(w.task.Times) && w.task.Times[i] > 0 && (limit == 0 || w.task.Times[i] < limit) {
 		limit = w.task.Times[i]
 	}
-	end, cut, err := w.start(i, limit)
+	end, cut, err := w.start(i, limit, w.task.Env...)
 	if err != nil {
 		return err
 	}
@@ -366,6 +389,14 @@ func (w *performance) judge() error {
 		return runerr.Evidence("what the commands wrote could not be read", err)
 	}
 	changes = w.settle(changes)
+	if w.task.Ignore != nil {
+		for _, c := range changes {
+			if w.task.Ignore(c.Path) {
+				w.p.Ignored = append(w.p.Ignored, c)
+			}
+		}
+		changes = slices.DeleteFunc(changes, func(c change.Change) bool { return w.task.Ignore(c.Path) })
+	}
 	if changes, err = w.withheld(changes); err != nil {
 		return err
 	}

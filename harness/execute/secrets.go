@@ -27,7 +27,7 @@ func (w *performance) withhold(streams ...*command.Captured) (leaked bool) {
 }
 
 // withheld returns the changes without those that repeat a secret, in their content, their
-// name or where they lead. The calls that had a secret are a reason then.
+// name or where they lead. The calls and commands that had a secret are a reason then.
 func (w *performance) withheld(changes []change.Change) ([]change.Change, error) {
 	if w.task.Secrets == nil || w.task.Secrets.Empty() {
 		return changes, nil
@@ -58,8 +58,13 @@ func (w *performance) withheld(changes []change.Change) ([]change.Change, error)
 	return kept, nil
 }
 
-// rejectSecret adds a reason for each call that had a secret.
+// rejectSecret adds a reason for each call and each command that had a secret.
 func (w *performance) rejectSecret() {
+	if len(w.task.Env) > 0 {
+		for _, r := range w.p.Runs {
+			w.p.Observed.Reject(reason.Answer(r.Action))
+		}
+	}
 	for at, call := range w.task.Tools {
 		if slices.ContainsFunc(call, secret.Needed) {
 			w.p.Observed.Reject(reason.Answer(at))

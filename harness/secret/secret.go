@@ -62,7 +62,7 @@ func Needed(b *adapter.Bound) bool {
 // RUN_E004 with the pointer at.
 func (v *Vault) Read(at string, b *adapter.Bound) error {
 	for _, name := range canon.Names(b.Secrets) {
-		if err := v.read(at, b, place{env: b.Secrets[name].Env}); err != nil {
+		if err := v.read(place{env: b.Secrets[name].Env}, ofAdapter(at, b)); err != nil {
 			return err
 		}
 	}
@@ -71,19 +71,33 @@ func (v *Vault) Read(at string, b *adapter.Bound) error {
 	case !needed:
 		return nil
 	case auth == nil:
-		return fault(at, b, "auth_method needs a secret, and the document has no auth", "add auth with secret_env or secret_file")
+		return ofAdapter(at, b)("auth_method needs a secret, and the document has no auth", "add auth with secret_env or secret_file")
 	}
-	return v.read(at, b, placeOf(auth))
+	return v.read(placeOf(auth), ofAdapter(at, b))
+}
+
+// ReadEnv reads the secret in a variable for a command, and returns it as the environment of
+// the command has it. The error is RUN_E004 about who, which needs the variable.
+func (v *Vault) ReadEnv(who, name string) (string, error) {
+	from := place{env: name}
+	err := v.read(from, func(msg, hint string) error { return runerr.New(result.CodeProfile, who+": "+msg, hint) })
+	return name + "=" + v.known[from], err
 }
 
 func placeOf(auth *adapter.Auth) place { return place{auth.SecretEnv, auth.SecretFile} }
 
-func fault(at string, b *adapter.Bound, msg, hint string) error {
-	return runerr.New(result.CodeProfile, at+": adapter "+canon.Quote(b.Adapter.AdapterID)+": "+msg, hint, runerr.At(at))
+// faults makes the errors about one document.
+type faults = func(msg, hint string) error
+
+// ofAdapter makes the errors about a call of an adapter.
+func ofAdapter(at string, b *adapter.Bound) faults {
+	return func(msg, hint string) error {
+		return runerr.New(result.CodeProfile, at+": adapter "+canon.Quote(b.Adapter.AdapterID)+": "+msg, hint, runerr.At(at))
+	}
 }
 
 // read reads one secret.
-func (v *Vault) read(at string, b *adapter.Bound, from place) error {
+func (v *Vault) read(from place, fault faults) error {
 	if _, done := v.known[from]; done {
 		return nil
 	}
@@ -94,14 +108,14 @@ func (v *Vault) read(at string, b *adapter.Bound, from place) error {
 		var why string
 		what = "the file " + canon.Quote(from.file)
 		if value, why = readFile(from.file); why != "" {
-			return fault(at, b, what+", which holds a secret, "+why, "give the absolute path of a file with the secret alone")
+			return fault(what+", which holds a secret, "+why, "give the absolute path of a file with the secret alone")
 		}
 	}
 	if value == "" {
-		return fault(at, b, what+" holds no secret", "set it before the run")
+		return fault(what+" holds no secret", "set it before the run")
 	}
 	if why := valueFault(value); why != "" {
-		return fault(at, b, "the secret in "+what+" "+why, "use a secret of "+strconv.Itoa(MinBytes)+" to "+strconv.Itoa(MaxBytes)+" printable ASCII characters")
+		return fault("the secret in "+what+" "+why, "use a secret of "+strconv.Itoa(MinBytes)+" to "+strconv.Itoa(MaxBytes)+" printable ASCII characters")
 	}
 	v.known[from] = value
 	v.Learn(value)

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel/work"
 )
 
 // scanner reads one folder.
@@ -91,7 +92,7 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 		return nil, nil, failed(at, err)
 	}
 	for _, name := range names {
-		if name == ".git" || at == "." && name == Trace {
+		if name == ".git" || at == "." && name == work.Trace {
 			continue
 		}
 		here := path.Join(at, name)
@@ -102,10 +103,15 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 		if err := unix.Fstatat(dir, name, &c.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil, nil, failed(here, err)
 		}
+		if s.Scratch != nil && c.stat.Mode&unix.S_IFMT != unix.S_IFDIR && s.Scratch(here, false) {
+			continue
+		}
 		var e receipt.Entry
 		switch c.stat.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
-			folders = append(folders, name)
+			if s.Scratch == nil || !s.Scratch(here, true) {
+				folders = append(folders, name)
+			}
 			continue
 		case unix.S_IFREG:
 			e, err = s.file(dir, here, c)

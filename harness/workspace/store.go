@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fiador/fiador/evidence/receipt"
@@ -44,7 +45,13 @@ func (s *Store) Close() error { return s.root.Close() }
 // State returns the state of a folder. It reads the files that the index does not know, and
 // keeps none of them. Diff knows the state until the store is closed.
 func (s *Store) State(ctx context.Context, dir string, now time.Time) (State, error) {
-	return s.scan(ctx, dir, Options{Now: now, Nodes: s.nodes})
+	return s.StateOf(ctx, dir, Options{Now: now})
+}
+
+// StateOf is State with options.
+func (s *Store) StateOf(ctx context.Context, dir string, o Options) (State, error) {
+	o.Nodes = s.nodes
+	return s.scan(ctx, dir, o)
 }
 
 // Freeze is State, and keeps every object of the state.
@@ -58,6 +65,53 @@ func (s *Store) Freeze(ctx context.Context, dir string, now time.Time) (state St
 		return state, err
 	}
 	return state, b.commit()
+}
+
+// Keep keeps objects. All are durable when Keep returns without an error.
+func (s *Store) Keep(ctx context.Context, objects func(Sink) error) (err error) {
+	b, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.end()) }()
+	if err = objects(b); err != nil {
+		return err
+	}
+	return b.commit()
+}
+
+// Folder is the folder of the store.
+func (s *Store) Folder() *os.Root { return s.root }
+
+// Node returns the text of a node that State has read, or that the store has.
+func (s *Store) Node(h receipt.Hash) ([]byte, error) {
+	if text := s.nodes[h]; text != nil {
+		return text, nil
+	}
+	return s.read(h, maxNode)
+}
+
+// Put makes a node known until the store is closed. It is not kept.
+func (s *Store) Put(h receipt.Hash, text []byte) { s.nodes[h] = text }
+
+// Entry returns the entry that a state has at a path. It has no mode if there is none.
+func (s *Store) Entry(state receipt.Hash, name string) (receipt.Entry, error) {
+	e := receipt.Entry{Mode: receipt.Folder, Hash: state}
+	for part := range strings.SplitSeq(name, "/") {
+		if e.Mode != receipt.Folder {
+			return receipt.Entry{}, nil
+		}
+		list, err := s.node(e.Hash)
+		if err != nil {
+			return receipt.Entry{}, err
+		}
+		i := slices.IndexFunc(list, func(c receipt.Entry) bool { return c.Name == part })
+		if i < 0 {
+			return receipt.Entry{}, nil
+		}
+		e = list[i]
+	}
+	return e, nil
 }
 
 func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) {
@@ -121,10 +175,7 @@ const maxNode = MaxFiles * (73 + 256)
 
 // node returns the entries of a folder.
 func (s *Store) node(h receipt.Hash) ([]receipt.Entry, error) {
-	text, err := s.nodes[h], error(nil)
-	if text == nil {
-		text, err = s.read(h, maxNode)
-	}
+	text, err := s.Node(h)
 	if err != nil {
 		return nil, err
 	}

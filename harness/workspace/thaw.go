@@ -28,35 +28,83 @@ func (s *Store) Thaw(ctx context.Context, journals, dir string, want receipt.Has
 	if was, err = s.Freeze(ctx, dir, now); err != nil {
 		return was, nil, err
 	}
-	if list, err = s.Diff(ctx, was.Hash, want); err != nil || len(list) == 0 {
-		return was, list, err
-	}
-	root, err := os.OpenRoot(dir)
+	m, err := s.Plan(ctx, dir, was.Hash, want, Options{Now: now})
 	if err != nil {
 		return was, nil, err
 	}
-	defer root.Close()
-	t := &thaw{store: s, root: root, list: list, contents: map[string]receipt.Hash{}}
-	if err := t.prepare(); err != nil {
-		return was, nil, err
+	defer m.Close()
+	return was, m.List, m.Apply(ctx, journals)
+}
+
+// Move is a change of a folder from one state to another.
+type Move struct {
+	List []Difference
+
+	store    *Store
+	dir      string
+	to       receipt.Hash
+	how      Options
+	root     *os.Root
+	changes  []change.Change
+	contents map[string]receipt.Hash // of new files, by path
+	looked   tree.Looked
+}
+
+// ErrDrift is wrapped in the error about a folder that has another state than it should have.
+var ErrDrift = errors.New("the folder is being changed, or has been changed")
+
+// Plan returns the change that brings a folder from one state to another. The store has the
+// nodes of both, and the objects of what is new. The error wraps ErrDrift if the folder has
+// another state.
+func (s *Store) Plan(ctx context.Context, dir string, from, to receipt.Hash, how Options) (_ *Move, err error) {
+	m := &Move{store: s, dir: dir, to: to, how: how, contents: map[string]receipt.Hash{}}
+	if m.List, err = s.Diff(ctx, from, to); err != nil {
+		return nil, err
 	}
-	// The entries that prepare has seen are those of the state that is kept.
-	if seen, err := s.State(ctx, dir, now); err != nil || seen.Hash != was.Hash {
-		return was, nil, errors.Join(err, &Error{Msg: "the folder is being changed"})
+	if m.root, err = os.OpenRoot(dir); err != nil {
+		return nil, err
 	}
-	if err := tree.ApplySeen(ctx, journals, dir, t.changes, t.open, t.looked); err != nil {
-		return was, nil, &ApplyError{err}
+	if err = m.prepare(); err == nil {
+		// The entries that prepare has seen are those of the state.
+		err = s.hasState(ctx, dir, from, how)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// hasState returns an error unless a folder has a state.
+func (s *Store) hasState(ctx context.Context, dir string, want receipt.Hash, how Options) error {
+	got, err := s.StateOf(ctx, dir, how)
+	if err == nil && got.Hash != want {
+		err = fmt.Errorf("%w: it has the state %s", ErrDrift, got.Hash)
+	}
+	return err
+}
+
+// Close closes the folder.
+func (m *Move) Close() error { return m.root.Close() }
+
+// Apply changes the folder, as a whole or not at all, also after a kill (tree.ApplySeen;
+// journals is the folder of its journals).
+func (m *Move) Apply(ctx context.Context, journals string) error {
+	if len(m.List) == 0 {
+		return nil
+	}
+	if err := tree.ApplySeen(ctx, journals, m.dir, m.changes, m.open, m.looked); err != nil {
+		return &ApplyError{err}
 	}
 	ctx = context.WithoutCancel(ctx) // the folder is changed
-	for _, d := range slices.Backward(list) {
+	for _, d := range slices.Backward(m.List) {
 		if d.Before.Mode == receipt.Folder && d.After.Mode == "" {
-			_ = root.Remove(filepath.FromSlash(d.Path)) // what no state has keeps its folder
+			_ = m.root.Remove(filepath.FromSlash(d.Path)) // what no state has keeps its folder
 		}
 	}
-	if got, err := s.State(ctx, dir, now); err != nil || got.Hash != want {
-		return was, list, errors.Join(err, fmt.Errorf("the state was brought back, and the folder has the state %s afterwards: another program has changed it", got.Hash))
+	if err := m.store.hasState(ctx, m.dir, m.to, m.how); err != nil {
+		return fmt.Errorf("the state was brought back, and another program has changed it: %w", err)
 	}
-	return was, list, nil
+	return nil
 }
 
 // ApplyError says that the folder could not be changed. It wraps the error of tree.ApplySeen.
@@ -68,35 +116,26 @@ func (e *ApplyError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// thaw turns the differences of two states into changes.
-type thaw struct {
-	store    *Store
-	root     *os.Root
-	list     []Difference
-	changes  []change.Change
-	contents map[string]receipt.Hash // of new files, by path
-	looked   tree.Looked
-}
-
-func (t *thaw) prepare() error {
-	top, err := t.root.Stat(".")
+// prepare turns the differences into changes.
+func (m *Move) prepare() error {
+	top, err := m.root.Stat(".")
 	if err != nil {
 		return err
 	}
-	t.looked = tree.Looked{Dir: *change.SeenOf(top), Folders: map[string]change.Seen{}, Beneath: map[string]map[string]change.Seen{}}
+	m.looked = tree.Looked{Dir: *change.SeenOf(top), Folders: map[string]change.Seen{}, Beneath: map[string]map[string]change.Seen{}}
 	replaced := "" // the last folder whose place a file or a link takes
-	for _, d := range t.list {
+	for _, d := range m.List {
 		before, after := d.Before.Mode, d.After.Mode
 		switch {
 		case replaced != "" && strings.HasPrefix(d.Path, replaced+"/"), before == receipt.Folder && after == "", before == "" && after == receipt.Folder:
 			continue // it goes with its folder, or the folder comes and goes with its files
 		case before == receipt.Folder:
 			replaced = d.Path
-			if err := t.holds(d.Path); err != nil {
+			if err := m.holds(d.Path); err != nil {
 				return err
 			}
 		}
-		if err := t.change(d); err != nil {
+		if err := m.change(d); err != nil {
 			return err
 		}
 	}
@@ -104,36 +143,36 @@ func (t *thaw) prepare() error {
 }
 
 // change adds the change of one path.
-func (t *thaw) change(d Difference) error {
+func (m *Move) change(d Difference) error {
 	c := change.Change{Path: d.Path, Kind: change.KindDeleted, Executable: d.After.Mode == receipt.Executable}
 	if d.Before.Mode != "" {
-		seen, err := t.seen(d.Path)
+		seen, err := m.seen(d.Path)
 		if err != nil {
 			return err
 		}
 		c.Before = &seen
 	}
 	for _, above := range change.Above(d.Path) {
-		seen, err := t.seen(above)
+		seen, err := m.seen(above)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it comes into being
 		case err != nil:
 			return err
 		case seen.Kind == change.KindFolder:
-			t.looked.Folders[above] = seen
+			m.looked.Folders[above] = seen
 		}
 	}
 	switch d.After.Mode {
 	case receipt.Folder:
 		c.Kind = change.KindFolder
 	case receipt.Link:
-		target, err := t.store.read(d.After.Hash, change.MaxPath)
+		target, err := m.store.read(d.After.Hash, change.MaxPath)
 		if err != nil {
 			return err
 		}
 		c.Kind, c.Target = change.KindLink, string(target)
 	case receipt.File, receipt.Executable:
-		f, err := t.store.open(d.After.Hash)
+		f, err := m.store.open(d.After.Hash)
 		if err != nil {
 			return err
 		}
@@ -144,14 +183,14 @@ func (t *thaw) change(d Difference) error {
 			return errors.Join(err, damaged(d.After.Hash))
 		}
 		c.Kind, c.Size, c.SHA256 = change.KindFile, n, [32]byte(sum.Sum(nil))
-		t.contents[d.Path] = d.After.Hash
+		m.contents[d.Path] = d.After.Hash
 	}
-	t.changes = append(t.changes, c)
+	m.changes = append(m.changes, c)
 	return nil
 }
 
-func (t *thaw) seen(name string) (change.Seen, error) {
-	info, err := t.root.Lstat(filepath.FromSlash(name))
+func (m *Move) seen(name string) (change.Seen, error) {
+	info, err := m.root.Lstat(filepath.FromSlash(name))
 	if err != nil {
 		return change.Seen{}, err
 	}
@@ -160,25 +199,25 @@ func (t *thaw) seen(name string) (change.Seen, error) {
 
 // holds notes what a folder holds whose place a file or a link takes. It refuses what no state
 // has, because nothing could bring that back.
-func (t *thaw) holds(folder string) error {
+func (m *Move) holds(folder string) error {
 	known := map[string]bool{}
-	for _, d := range t.list {
+	for _, d := range m.List {
 		known[d.Path] = true
 	}
 	held := map[string]change.Seen{}
-	t.looked.Beneath[folder] = held
-	return fs.WalkDir(t.root.FS(), folder, func(name string, e fs.DirEntry, err error) error {
+	m.looked.Beneath[folder] = held
+	return fs.WalkDir(m.root.FS(), folder, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == folder {
 			return err
 		}
 		if !e.IsDir() && !known[name] {
 			return &Error{name, "no state has it, and a file would take the place of the folder " + path.Dir(name) + ": move it elsewhere"}
 		}
-		seen, err := t.seen(name)
+		seen, err := m.seen(name)
 		held[name] = seen
 		return err
 	})
 }
 
 // open opens the new content of a file.
-func (t *thaw) open(name string) (io.ReadCloser, error) { return t.store.open(t.contents[name]) }
+func (m *Move) open(name string) (io.ReadCloser, error) { return m.store.open(m.contents[name]) }

@@ -26,9 +26,6 @@ const (
 	MaxBytes = 8 << 30 // of all files
 )
 
-// Trace is the name of the trace that an agent writes at the root of its folder.
-const Trace = ".agent-trace.jsonl"
-
 // State is the content of a folder.
 type State struct {
 	Hash  receipt.Hash
@@ -65,6 +62,10 @@ type Options struct {
 	Now   time.Time               // when the reading begins, for the index
 	Sink  Sink                    // gets the objects, or nil
 	Nodes map[receipt.Hash][]byte // gets the nodes, unless it is nil
+
+	// Scratch says of a path whether no state has it, nor, for a folder, anything beneath; nil:
+	// no path is scratch.
+	Scratch func(path string, folder bool) bool
 }
 
 // Scan returns the state of a folder.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel/work"
 )
 
 var update = flag.Bool("update", false, "write the hashes of specs/vectors/state/trees.json")
@@ -344,7 +345,7 @@ func TestThaw(t *testing.T) {
 	}
 	now := freeze(t, s, dir)
 	for _, want := range slices.SortedFunc(maps.Keys(states), func(a, b receipt.Hash) int { return strings.Compare(a.Hex(), b.Hex()) }) {
-		if err := os.WriteFile(filepath.Join(dir, Trace), []byte("kept"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, work.Trace), []byte("kept"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		was, list, err := s.Thaw(t.Context(), journals, dir, want, later())
@@ -358,7 +359,7 @@ func TestThaw(t *testing.T) {
 			t.Errorf("the index is wrong about %s", want)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, Trace)); err != nil || string(text) != "kept" {
+	if text, err := os.ReadFile(filepath.Join(dir, work.Trace)); err != nil || string(text) != "kept" {
 		t.Errorf("what no state has is %q, %v", text, err)
 	}
 }

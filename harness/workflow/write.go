@@ -1,0 +1,317 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workspace"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/kernel/work"
+)
+
+func newReader(text []byte) io.Reader { return bytes.NewReader(text) }
+
+// Subject is item.json: what ran.
+type Subject struct {
+	Agent *work.Agent `json:"agent,omitempty"` // nil: the item has actions
+	Item  work.Item   `json:"item"`
+}
+
+var subjectPlan canon.Plan[Subject]
+
+// keyOf returns what the lookup of earlier runs compares: the item without its name, the
+// agent, and the policy.
+func (it *item) keyOf() (receipt.Hash, error) {
+	text, err := it.Key()
+	if err != nil {
+		return receipt.Hash{}, runerr.Internal("the item has no canonical form", err)
+	}
+	if it.agent != nil {
+		entry, err := it.agent.Bytes()
+		if err != nil {
+			return receipt.Hash{}, runerr.Internal("the agent has no canonical form", err)
+		}
+		text = append(text, entry...)
+	}
+	policy, _, err := canon.Artifact(it.Gate.Provenance)
+	if err != nil {
+		return receipt.Hash{}, runerr.Internal("the policy has no canonical form", err)
+	}
+	return receipt.Sum(append(text, policy...)), nil
+}
+
+// core returns the core of the receipt.
+func (it *item) core(rep harness.Report, subject []byte) (receipt.Core, error) {
+	_, policy, err := canon.Artifact(rep.Result.PolicyProvenance)
+	c := receipt.Core{
+		ReceiptVersion: receipt.Version, ItemHash: receipt.Sum(subject).String(), AgentID: it.AgentID,
+		Base: it.base.String(), Before: it.before.String(), After: it.before.String(),
+		Status: receipt.StatusOf(rep.Result.KernelResultKind, rep.Result.Decision.Reasons), Reasons: append([]string{}, rep.Result.Decision.Reasons...),
+		Artifacts: []receipt.Artifact{}, Delta: it.tried.counted, Trace: it.trace, Tests: it.tests,
+		Scratch: append([]string{}, it.Scratch...), Policy: rep.Result.Policy.Name, PolicySHA256: policy, IntentSHA256: rep.Result.Intent.SHA256,
+	}
+	if c.Trace.Coverage == "" {
+		c.Trace.Coverage = receipt.None
+	}
+	if rep.Result.Bundle != nil {
+		c.BundleSHA256 = rep.Result.Bundle.SHA256
+	}
+	if c.Status == receipt.Success {
+		c.After, c.Artifacts = it.after.String(), append(c.Artifacts, it.tried.artifacts...)
+	}
+	return c, err
+}
+
+// ephemeral returns the rest of the receipt.
+func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
+	e := receipt.Ephemeral{
+		RunID: rep.Result.RunID, StartedAt: rep.Result.StartedAt, CompletedAt: rep.Result.CompletedAt, Streams: map[string]string{}, Head: head(it.Tree),
+		Metrics: receipt.Metrics{ToolOpsCount: it.trace.Ops, DeltaSize: it.tried.counted.Total, FilesTouched: len(it.tried.paths())},
+	}
+	if p := rep.Execution; p != nil {
+		e.Metrics.ExecutionTimeMS, e.Isolation, e.Workspace = p.DurationMS(), p.Isolation, p.Staging()
+	}
+	if it.tests != nil {
+		e.Metrics.TestsPassed, e.Metrics.TestsFailed = it.tests.Passed, it.tests.Failed
+	}
+	for name, text := range it.streams {
+		e.Streams[name] = receipt.Sum(text).String()
+	}
+	return e
+}
+
+// write makes the receipt, puts its folder and its objects in their places, and notes that it
+// is pending.
+func (it *item) write(ctx context.Context, rep harness.Report) error {
+	subject, _, err := subjectPlan.Artifact(&Subject{it.agent, it.Item})
+	if err != nil {
+		return runerr.Internal("the item has no canonical form", err)
+	}
+	core, err := it.core(rep, subject)
+	if err != nil {
+		return runerr.Internal("the policy has no canonical form", err)
+	}
+	previous := ""
+	if n := len(it.history); n > 0 {
+		previous = it.history[n-1].ReceiptHash
+	}
+	if it.receipt, err = receipt.New(core, it.ephemeral(rep), previous); err != nil {
+		return runerr.Internal("the receipt has no canonical form", err)
+	}
+	files, err := it.files(rep, subject)
+	if err != nil {
+		return err
+	}
+	if core.Status == receipt.Success && len(core.Artifacts) > 0 {
+		if err := it.keep(ctx, rep.Execution); err != nil {
+			return err
+		}
+		how := it.how
+		how.Now = it.Deps.Now()
+		if it.move, err = it.Store.Plan(ctx, it.Tree, it.before, it.after, how); err != nil {
+			return stateError(ctx, err)
+		}
+	}
+	if err := it.place(files); err != nil {
+		return storeError(err)
+	}
+	return it.pend(pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger})
+}
+
+// files returns the files of the receipt's folder.
+func (it *item) files(rep harness.Report, subject []byte) (map[string][]byte, error) {
+	text, err := it.receipt.Bytes()
+	if err != nil {
+		return nil, runerr.Internal("the receipt has no canonical form", err)
+	}
+	files := map[string][]byte{receipt.ReceiptFile: text, receipt.ItemFile: subject}
+	maps.Copy(files, it.streams)
+	for name, script := range receipt.Scripts(it.receipt) {
+		files[name] = []byte(script)
+	}
+	packed, err := rep.Pack(it.Deps.Rand)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range packed {
+		files[receipt.PackFolder+"/"+name] = text
+	}
+	if it.receipt.Core.Status == receipt.Success {
+		n := &nodes{store: it.Store, files: files}
+		if _, err := receipt.After(n, it.before, it.receipt.Core.Artifacts); err != nil {
+			return nil, runerr.Internal("the change does not fit the state", err)
+		}
+	}
+	return files, nil
+}
+
+// nodes notes the nodes that are read.
+type nodes struct {
+	store *workspace.Store
+	files map[string][]byte
+}
+
+// Node returns the text of a node.
+func (n *nodes) Node(h receipt.Hash) ([]byte, error) {
+	text, err := n.store.Node(h)
+	n.files[receipt.NodesFolder+"/"+h.Hex()] = text
+	return text, err
+}
+
+// Put does nothing.
+func (n *nodes) Put(receipt.Hash, []byte) {}
+
+// receipts is the folder of receipts, and unfinished the name of one that is being written.
+const (
+	receipts   = "receipts"
+	unfinished = receipts + "/.new"
+)
+
+// place puts the folder of a receipt in its place, as a whole.
+func (it *item) place(files map[string][]byte) error {
+	root := it.Store.Folder()
+	if err := root.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	folders := map[string]bool{unfinished: true, receipts: true}
+	for name := range files {
+		folders[path.Join(unfinished, path.Dir(name))] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		mode := os.FileMode(0o600)
+		if strings.HasSuffix(name, ".sh") {
+			mode = 0o700
+		}
+		if err := writeSynced(root, path.Join(unfinished, name), files[name], mode); err != nil {
+			return err
+		}
+	}
+	delete(folders, receipts)
+	for dir := range folders {
+		if err := syncFolder(root, dir); err != nil {
+			return err
+		}
+	}
+	if err := root.Rename(unfinished, receipts+"/"+it.receipt.ReceiptID); err != nil {
+		return err
+	}
+	return syncFolder(root, receipts)
+}
+
+func writeSynced(root *os.Root, name string, text []byte, mode fs.FileMode) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncFolder(root *os.Root, name string) error {
+	d, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// answer returns the result of the item.
+func (it *item) answer() receipt.Result {
+	r := resultOf(it.receipt)
+	r.ID, r.TestOutput = it.ID, it.output
+	if r.Status == receipt.Denied && it.denial != "" {
+		r.DenialReason = it.denial
+	}
+	return r
+}
+
+// resultOf returns what a receipt says of a result.
+func resultOf(rc receipt.Receipt) receipt.Result {
+	core := rc.Core
+	r := receipt.Result{
+		RunID: rc.Ephemeral.RunID, Status: core.Status, ReceiptID: rc.ReceiptID, ReceiptPath: path.Join(receipts, rc.ReceiptID, receipt.ReceiptFile),
+		BeforeHash: core.Before, OutputHash: core.After, Metrics: rc.Ephemeral.Metrics,
+	}
+	r.Files(core.Artifacts)
+	for name := range receipt.Scripts(rc) {
+		r.ProofScript = path.Join(receipts, rc.ReceiptID, name)
+	}
+	switch {
+	case core.Status == receipt.Success || len(core.Reasons) == 0:
+	case core.Status == receipt.Denied:
+		r.DenialReason = core.Reasons[0]
+	case reason.ID(core.Reasons[0]) == reason.Test:
+		r.Error = "Tests failed"
+	default:
+		r.Error = core.Reasons[0]
+		if title := reason.Title(reason.ID(r.Error)); title != "" {
+			r.Error = title + ": " + r.Error
+		}
+	}
+	return r
+}
+
+// commit is the name of a commit.
+var commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// head returns the commit that .git/HEAD of a folder leads to, read as text, or "". No program
+// of git is asked.
+func head(tree string) string {
+	read := func(name string) string {
+		if !kernel.Beneath(filepath.ToSlash(filepath.Clean(name)), ".git") {
+			return ""
+		}
+		root, err := os.OpenRoot(tree)
+		if err != nil {
+			return ""
+		}
+		defer root.Close()
+		f, err := root.Open(name)
+		if err != nil {
+			return ""
+		}
+		defer f.Close()
+		text, _ := io.ReadAll(io.LimitReader(f, 8<<20))
+		return string(text)
+	}
+	text := strings.TrimSpace(read(".git/HEAD"))
+	if ref, ok := strings.CutPrefix(text, "ref: "); ok {
+		if text = strings.TrimSpace(read(".git/" + ref)); text == "" {
+			for line := range strings.Lines(read(".git/packed-refs")) {
+				if id, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
+					text = id
+				}
+			}
+		}
+	}
+	if !commit.MatchString(text) {
+		return ""
+	}
+	return text
+}
+
+var _ = pack.RunFile
