@@ -11,9 +11,6 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// link is the mode of a symbolic link.
-const link = "120000"
-
 // MaxText is how many bytes of a file are compared line by line.
 const MaxText = 1 << 20
 
@@ -49,27 +46,20 @@ type Delta struct {
 func (d *Delta) Add(path string, before, after Side, outputs []string) {
 	n := Regions(before, after)
 	d.Total += n
-	switch Class(path, outputs) {
-	case Lambda:
-		d.Lambda += n
-	case Q:
-		d.Q += n
-	case Pi:
-		d.Pi += n
-	default:
-		d.O += n
-	}
+	*map[List]*int{Lambda: &d.Lambda, Q: &d.Q, Pi: &d.Pi, O: &d.O}[Class(path, outputs)] += n
 }
 
 // Class returns the first list that claims a path.
 func Class(path string, outputs []string) List {
-	for _, f := range pathname.Faults(path) {
-		if f.Code == finding.PathControl || f.Code == finding.AgentPath {
-			return Lambda
-		}
+	segments := strings.Split(path, "/")
+	folder := func(s string) bool {
+		return slices.Contains([]string{"test", "tests", "spec", "testdata", "__tests__"}, s)
 	}
+	control := func(f pathname.Fault) bool { return f.Code == finding.PathControl || f.Code == finding.AgentPath }
 	switch {
-	case isTest(path):
+	case slices.ContainsFunc(pathname.Faults(path), control):
+		return Lambda
+	case slices.ContainsFunc(segments, folder), matches([]string{"*_test.*", "*.test.*", "*.spec.*", "test_*"}, segments[len(segments)-1]):
 		return Q
 	case slices.Contains(outputs, path):
 		return Pi
@@ -77,31 +67,18 @@ func Class(path string, outputs []string) List {
 	return O
 }
 
-// isTest says whether a segment of a path, or the name of its file, is that of tests.
-func isTest(path string) bool {
-	segments := strings.Split(path, "/")
-	return matches([]string{"*_test.*", "*.test.*", "*.spec.*", "test_*"}, segments[len(segments)-1]) ||
-		slices.ContainsFunc(segments, func(s string) bool {
-			return slices.Contains([]string{"test", "tests", "spec", "testdata", "__tests__"}, s)
-		})
-}
-
 // Regions returns the number of edit regions between two sides of a path.
 func Regions(before, after Side) int {
-	n := 0
-	switch {
-	case before.Mode == "" && after.Mode == "":
-		return 0
-	case before.Mode == "" || after.Mode == "":
-		return 1
-	case before.Mode != after.Mode:
+	n, link := 0, "120000"
+	if before.Mode != after.Mode {
 		n = 1
 	}
 	switch {
+	case before.Mode == "" || after.Mode == "":
+		return n
+	case before.Mode == link && after.Mode == link && !bytes.Equal(before.Text, after.Text):
+		return 1
 	case before.Mode == link || after.Mode == link:
-		if n == 0 && !bytes.Equal(before.Text, after.Text) {
-			n = 1
-		}
 		return n
 	case before.Large && after.Large && before.Digest != "" && before.Digest == after.Digest:
 		return n
@@ -120,15 +97,9 @@ func isOpaque(b []byte) bool {
 	return len(b) > MaxText || bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b)
 }
 
-// The most pairs of lines that are compared, and for more of them, the lines that count as
-// one region.
-const (
-	maxCells    = 16_000_000
-	linesRegion = 100
-)
-
 // edits returns the number of edit regions between two texts that differ.
 func edits(before, after string) int {
+	const maxCells, coarse = 16_000_000, 100 // pairs of lines; above, one region for so many lines
 	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -140,7 +111,7 @@ func edits(before, after string) int {
 	case len(a) == 0 || len(b) == 0:
 		return 1
 	case len(a) > maxCells/len(b):
-		return (max(len(a), len(b)) + linesRegion - 1) / linesRegion
+		return (max(len(a), len(b)) + coarse - 1) / coarse
 	}
 	common := rests(a, b)
 	i, j, n, kept := 0, 0, 0, true

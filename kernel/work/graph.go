@@ -89,15 +89,13 @@ func (p Plan) Levels() ([][]int, error) {
 		return nil, p.cycle(at, waiting)
 	}
 	for _, list := range levels {
-		slices.SortFunc(list, p.byID)
+		slices.SortFunc(list, func(a, b int) int { return canon.Compare(p.Items[a].ID, p.Items[b].ID) })
 	}
 	return levels, nil
 }
 
-func (p Plan) byID(a, b int) int { return canon.Compare(p.Items[a].ID, p.Items[b].ID) }
-
-// cycle returns the fault for items that wait for each other. From the item that waits and has
-// the least id, it follows the first dependency that waits, until an item comes again.
+// cycle returns the fault for items that wait for each other. From the first item that waits, it
+// follows the first dependency that waits, which ends in a cycle.
 func (p Plan) cycle(at map[string]int, waiting []int) *Fault {
 	next := func(i int) (position, j int) {
 		for k, id := range p.Items[i].Dependencies {
@@ -107,32 +105,20 @@ func (p Plan) cycle(at map[string]int, waiting []int) *Fault {
 		}
 		return 0, i // not reached: an item that waits has a dependency that waits
 	}
-	var path []int
-	for i := range p.Items {
-		if waiting[i] > 0 && (path == nil || p.byID(i, path[0]) < 0) {
-			path = []int{i}
-		}
+	i := slices.IndexFunc(waiting, func(n int) bool { return n > 0 })
+	for range p.Items {
+		_, i = next(i)
 	}
-	seen := make([]bool, len(p.Items))
-	i := path[0]
-	for path = nil; !seen[i]; _, i = next(i) {
-		seen[i] = true
-		path = append(path, i)
+	path := []int{i}
+	for _, j := next(i); j != i; _, j = next(j) {
+		path = append(path, j)
 	}
-	path = path[slices.Index(path, i):]
-	least := slices.Index(path, slices.MinFunc(path, p.byID))
-	path = slices.Concat(path[least:], path[:least])
-	var ids []string
-	for _, i := range path[:min(len(path), cycleNamed)] {
-		ids = append(ids, p.Items[i].ID)
+	first := slices.Index(path, slices.Min(path))
+	path = slices.Concat(path[first:], path[:first])
+	text := ""
+	for _, i := range path {
+		text += p.Items[i].ID + " → "
 	}
-	if len(path) > cycleNamed {
-		ids = append(ids, "… ("+strconv.Itoa(len(path))+" items)")
-	}
-	ids = append(ids, ids[0])
 	k, _ := next(path[0])
-	return fault(element(p.Items[path[0]].at+"/dependencies", k), "items wait for each other: "+strings.Join(ids, " → "), "leave one of these dependencies out")
+	return fault(element(p.Items[path[0]].at+"/dependencies", k), strconv.Itoa(len(path))+" items wait for each other: "+canon.Cut(text+p.Items[path[0]].ID), "leave one of these dependencies out")
 }
-
-// cycleNamed is how many items of a cycle its fault names.
-const cycleNamed = 10

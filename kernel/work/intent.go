@@ -89,22 +89,19 @@ var intentPlan canon.Plan[intent]
 // Intent returns the intent of the item, in canonical JSON with a line feed: its own actions,
 // or a run of its agent, and then its test. The error is a *Fault.
 func (i Item) Intent(agent *Agent) ([]byte, error) {
-	in := intent{Goal: i.Description, Outputs: i.OutputFiles}
-	in.Actions = append(in.Actions, i.Actions...)
-	if i.Actions == nil {
-		if agent == nil {
-			return nil, fault(i.at+"/agent_id", "no agent has the id "+canon.Quote(i.AgentID), "add the agent to the list of agents, or give the item actions")
-		}
+	in := intent{Goal: i.Description, Outputs: i.OutputFiles, Actions: slices.Clone(i.Actions)}
+	whole, err := i.Bytes()
+	switch {
+	case err != nil:
+		return nil, fault(i.at, err.Error(), "")
+	case i.Actions == nil && agent == nil:
+		return nil, fault(i.at+"/agent_id", "no agent has the id "+canon.Quote(i.AgentID), "add the agent to the list of agents, or give the item actions")
+	case i.Actions == nil:
 		work := run{Kind: "run", Argv: agent.Argv, TimeoutMS: i.Constraints.TimeoutMS}
-		switch agent.Stdin {
-		case "item":
-			text, err := i.Bytes()
-			if err != nil {
-				return nil, fault(i.at, err.Error(), "")
-			}
-			stdin := string(text)
-			work.Stdin = &stdin
-		case "description":
+		if agent.Stdin == "item" {
+			text := string(whole)
+			work.Stdin = &text
+		} else if agent.Stdin == "description" {
 			work.Stdin = &i.Description
 		}
 		in.Actions = append(in.Actions, work)
@@ -141,17 +138,14 @@ func (i *Item) intentFault() error {
 	if !ok {
 		return err
 	}
-	pointer := e.Pointer
-	for _, m := range []struct{ from, to string }{
-		{"/goal", "/description"}, {"/outputs", "/output_files"},
-		{"/actions/" + strconv.Itoa(max(len(i.Actions), 1)) + "/argv", "/test_command"},
-	} {
-		if rest, ok := strings.CutPrefix(pointer, m.from); ok {
-			pointer = m.to + rest
-			if _, list := i.TestText.([]any); m.to == "/test_command" && !list {
-				pointer = m.to
-			}
+	pointer, test := e.Pointer, "/actions/"+strconv.Itoa(max(len(i.Actions), 1))+"/argv"
+	for _, m := range [][2]string{{"/goal", "/description"}, {"/outputs", "/output_files"}, {test, "/test_command"}} {
+		if rest, ok := strings.CutPrefix(pointer, m[0]); ok {
+			pointer = m[1] + rest
 		}
+	}
+	if _, text := i.TestText.(string); text && strings.HasPrefix(pointer, "/test_command/") {
+		pointer = "/test_command" // which has no words
 	}
 	return fault(i.at+pointer, e.Msg, e.Hint)
 }

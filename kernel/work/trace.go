@@ -8,13 +8,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// The limits of a trace.
-const (
-	maxTraceLine  = 4096 // bytes, without the line feed
-	maxTraceLines = 100_000
-	maxTraceName  = 256 // bytes of a tool or a source
-)
-
 // call is a line of a trace.
 type call struct {
 	Tool   string `json:"tool"`
@@ -31,7 +24,7 @@ func ReadTrace(text []byte) (ops int, err error) {
 	for line := range bytes.Lines(text) {
 		ops++
 		why := "one more than a trace may have"
-		if ops <= maxTraceLines {
+		if ops <= 100_000 {
 			why = callFault(bytes.TrimSuffix(line, []byte("\n")))
 		}
 		if why != "" {
@@ -43,7 +36,7 @@ func ReadTrace(text []byte) (ops int, err error) {
 
 // callFault returns what is wrong with a line, or "".
 func callFault(line []byte) string {
-	doc, err := canon.Parse(line, maxTraceLine)
+	doc, err := canon.Parse(line, 4096)
 	if err != nil {
 		return err.Error()
 	}
@@ -52,8 +45,8 @@ func callFault(line []byte) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case c.Tool == "" || len(c.Tool) > maxTraceName || len(c.Source) > maxTraceName:
-		return "tool has 1 to " + strconv.Itoa(maxTraceName) + " bytes, and source has no more"
+	case c.Tool == "" || len(c.Tool) > 256 || len(c.Source) > 256:
+		return "tool has 1 to 256 bytes, and source has no more"
 	case c.OK == nil:
 		return `"ok" is missing`
 	case c.Args != "" && (!prefixed || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):

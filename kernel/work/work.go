@@ -34,8 +34,8 @@ type Fault struct {
 	Hint    string // what to do, or empty
 }
 
-// Error returns the message behind the pointer.
-func (f *Fault) Error() string { return f.Pointer + ": " + f.Msg }
+// Error returns the message, behind the pointer if there is one.
+func (f *Fault) Error() string { return strings.TrimPrefix(f.Pointer+": "+f.Msg, ": ") }
 
 // Constraints bound what one item may do.
 type Constraints struct {
@@ -146,12 +146,10 @@ func readItem(at string, value any) (Item, error) {
 	constraints, _ := object["constraints"].(map[string]any)
 	i.given = canon.Names(object, constraints)
 	i.readTest()
-	for _, check := range []func() error{i.readPaths, i.intentFault} {
-		if err := check(); err != nil {
-			return i, err
-		}
+	if err := i.readPaths(); err != nil {
+		return i, err
 	}
-	return i, nil
+	return i, i.intentFault()
 }
 
 // readPaths makes files clean and relative, and looks at globs.
@@ -185,7 +183,7 @@ func readFiles(at string, list []string) ([]string, error) {
 		case view.Fault != "" || strings.HasSuffix(given, "/"):
 			return nil, fault(element(at, k), canon.Quote(given)+" is no path of a file in the tree ("+cmp.Or(view.Fault, finding.PathForm)+")", "name a file relative to the tree, without ..")
 		case view.Control != "" || path == Trace:
-			return nil, fault(element(at, k), canon.Quote(given)+" is "+canon.Quote(cmp.Or(view.Control, Trace))+", or lies beneath, and is no file of a work item", "leave it out")
+			return nil, fault(element(at, k), canon.Quote(given)+" is no file of a work item, because of "+cmp.Or(view.Control, path), "leave it out")
 		case !known[path]:
 			known[path] = true
 			files = append(files, path)
@@ -204,7 +202,7 @@ func readGlobs(at string, list []string) ([]string, error) {
 		if strings.HasSuffix(glob, "/") {
 			hint = "write " + canon.Quote(given+"**") + " for all that a folder holds"
 		}
-		if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) || strings.ContainsFunc(glob, text.IsHostile) {
+		if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) || strings.Contains(glob, `\`) || strings.ContainsFunc(glob, text.IsHostile) {
 			return nil, fault(element(at, k), canon.Quote(given)+" matches no path in the tree", hint)
 		}
 		globs = append(globs, glob)
@@ -212,12 +210,13 @@ func readGlobs(at string, list []string) ([]string, error) {
 	return globs, nil
 }
 
-// readTest reads the test as an argv.
+// readTest reads the test as an argv. A blank text gives an argv that no intent may have.
 func (i *Item) readTest() {
 	switch given := i.TestText.(type) {
 	case string:
 		i.Test = strings.Split(given, " ")
-		if slices.ContainsFunc(i.Test, func(word string) bool { return word == "" || strings.Trim(word, wordBytes) != "" }) {
+		special := func(word string) bool { return word == "" || strings.Trim(word, wordBytes) != "" }
+		if slices.ContainsFunc(i.Test, special) && strings.TrimSpace(given) != "" {
 			i.Test = []string{"sh", "-c", given}
 		}
 	case []any:
