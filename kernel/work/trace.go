@@ -40,7 +40,8 @@ func callFault(line []byte) string {
 	if err != nil {
 		return err.Error()
 	}
-	c, err := callDecoder.Decode(doc.Value())
+	var c call
+	err = callDecoder.Into(&c, doc.Value())
 	digits, prefixed := strings.CutPrefix(c.Args, "sha256:")
 	switch {
 	case err != nil:
