@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiador/fiador/harness/calltrace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/rpc"
 )
@@ -46,6 +47,7 @@ type Options struct {
 	Server string                       // the name of the server
 	Pins   map[string]canon.ContentHash // of each tool, what the server says about it; nil: nothing is pinned
 	Decide Decide
+	Trace  *calltrace.Log // of every tools/call that is not refused with -32600; nil: none is kept
 
 	// RelayRequests passes on the server's requests for sampling and elicitation, which are
 	// refused otherwise.
@@ -69,10 +71,8 @@ const (
 	ending       = 2 * time.Second         // that a server has between SIGTERM and SIGKILL
 )
 
-// codeRefused is the code of the error for a call that is refused, or that has no answer.
-const codeRefused = -32000
-
 const (
+	codeRefused       = -32000 // of a call that is refused, or that has no answer
 	methodCancelled   = "notifications/cancelled"
 	methodListChanged = "notifications/tools/list_changed"
 )
@@ -96,9 +96,6 @@ var passed = []string{
 	rpc.MethodInitialize, rpc.MethodPing, rpc.MethodToolsList, "prompts/list", "resources/list",
 	"resources/templates/list", "resources/unsubscribe", "logging/setLevel",
 }
-
-// isPassed says whether a request of the client is passed on without a decision.
-func isPassed(method string) bool { return slices.Contains(passed, method) }
 
 // relayed says whether a request of the server is passed on.
 func (o *Options) relayed(method string) bool {

@@ -209,6 +209,15 @@ var parts = map[string]func(s *server, m *rpc.Message) bool{
 		}
 		return false
 	},
+	"fails": func(s *server, m *rpc.Message) bool { // as the arguments of the call say
+		arguments, _ := m.Params["arguments"].(map[string]any)
+		text, fails := map[any]string{
+			"result": strings.Replace(result, `"content"`, `"isError":true,"content"`, 1),
+			"error":  `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"no"}}`,
+			"bad":    strings.Replace(result, `"text":"done"`, `"text":"done","text":"again"`, 1),
+		}[arguments["fail"]]
+		return fails && does(func() { answer(m, text) })
+	},
 	"holds": func(s *server, m *rpc.Message) bool { // answers no call, until a notification
 		return m.Method == rpc.MethodToolsCall
 	},

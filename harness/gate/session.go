@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/harness/calltrace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/rpc"
 )
@@ -57,6 +59,7 @@ type flight struct {
 	// Of a call that is decided:
 	undecided bool // the server has not seen the call
 	call      Call
+	trace     *calltrace.Call
 	line      []byte // what the server gets
 	ctx       context.Context
 	stop      context.CancelFunc
@@ -88,6 +91,7 @@ func (l *flights) cancel(f *flight) {
 		oldest := l.cancelled[0]
 		l.cancelled = l.cancelled[1:]
 		if old := l.open[oldest]; old != nil && old.cancelled {
+			_ = old.trace.End(false)
 			delete(l.open, oldest)
 		}
 	}
@@ -152,6 +156,7 @@ func (s *session) notified(m *message) outcome {
 			f.cancelled = true
 			f.stop()
 			delete(s.client.open, id)
+			_ = f.trace.End(false)
 			return outcome{}
 		default:
 			s.client.cancel(f)
@@ -186,7 +191,7 @@ func (s *session) requested(m *message) outcome {
 		if err := s.called(m, f); err != nil {
 			return s.refuse(m.ID, err)
 		}
-	case !isPassed(m.Method):
+	case !slices.Contains(passed, m.Method):
 		return outcome{toClient: failure(m.ID, rpc.CodeNoMethod, "the gate does not pass on the method "+canon.Quote(m.Method))}
 	case m.Method == rpc.MethodInitialize && s.begun:
 		return s.refuse(m.ID, errors.New("the session has begun already"))
@@ -203,7 +208,7 @@ func (s *session) requested(m *message) outcome {
 	if m.Method == rpc.MethodToolsList && s.fault != "" {
 		s.announce()
 	}
-	s.client.open[m.ID] = f
+	s.client.open[m.ID], f.trace = f, s.Trace.Begin(f.call.Tool, f.call.Params)
 	return out
 }
 
@@ -245,6 +250,9 @@ func (s *session) verdict(f *flight) (a Answer) {
 			a = Answer{Text: "The call was not decided: the gate has failed. The server has not seen the call."}
 		}
 	}()
+	if why := f.trace.Refused(); why != "" {
+		return Answer{Text: why}
+	}
 	if f.method == rpc.MethodToolsCall {
 		hash, why := s.fit(f.ctx, f.call.Tool)
 		if why != "" {
@@ -273,6 +281,7 @@ func (s *session) conclude(f *flight, a Answer, send func(line []byte)) (toClien
 		return nil
 	case f.ctx.Err() != nil || !a.Allowed:
 		delete(s.client.open, f.id)
+		_ = f.trace.End(false)
 		return refusal(f.id, f.method, a.Text)
 	}
 	send(f.line)
@@ -315,6 +324,7 @@ func (s *session) dropped(id rpc.ID, why error) (toClient []byte, more bool) {
 
 // fail ends a request without an answer of the server, and returns the answer for the client.
 func (s *session) fail(f *flight, why string) (toClient []byte) {
+	_ = f.trace.End(false)
 	switch {
 	case f.own != nil:
 		f.own <- nil
@@ -374,6 +384,9 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 			return failure(m.ID, codeRefused, "the tools of the server cannot be shown: "+err.Error()), nil
 		}
 		return toClient, nil
+	}
+	if err := f.trace.End(m.Kind == rpc.Response && (m.Result["isError"] == nil || m.Result["isError"] == false)); err != nil {
+		return refusal(f.id, f.method, err.Error()), nil
 	}
 	return m.line(), nil
 }

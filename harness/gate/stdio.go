@@ -306,8 +306,7 @@ func start(command []string, l *log.Logger) (*process, error) {
 	}
 	p.out, p.cmd.Stdout, p.cmd.Stderr = out, toUs, toLog
 	err = p.cmd.Start()
-	_ = toUs.Close()
-	_ = toLog.Close()
+	_, _ = toUs.Close(), toLog.Close()
 	if err != nil {
 		return nil, errors.Join(err, out.Close(), said.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/agent"
+	"github.com/fiador/fiador/harness/calltrace"
 	"github.com/fiador/fiador/harness/dispatch"
 	"github.com/fiador/fiador/harness/gate"
 	"github.com/fiador/fiador/harness/runerr"
@@ -47,12 +49,17 @@ Exit codes:
 	}, Gate(a), Wrap(a), Unwrap(a), Serve(a, execute))
 }
 
-// gateFlags select the policy, the ledger, and the server behind the gate.
+// maxCalls is the greatest limit of calls: as many lines as the trace of a work item may have.
+const maxCalls = 100_000
+
+// gateFlags select the policy, the ledger, the server behind the gate, and the trace of calls.
 type gateFlags struct {
 	policies.GateFlags
 	ledgers.RecordFlags
 	server, pin, listen, url string
 	relay                    bool
+	trace                    string
+	calls                    int
 }
 
 // register adds the flags that mcp wrap writes too.
@@ -80,13 +87,26 @@ profile lists them. The server gets exactly what was decided. A refused call is
 answered with the reason, and with --ledger nothing is passed on before its record is
 durable. A tool that changes while the session lasts is not called any more.
 
+With --trace every tools/call has a line in FILE before the client sees its answer, a
+refused one too: canonical JSON of tool, ok (a result without isError), args_sha256 (of
+the canonical arguments) and source "gate". If a line cannot be written, the answer is
+not passed on, and later calls are refused. With --max-calls further calls are refused
+and have their lines. All sessions of one gate have one trace and one number of calls.
+
 Exit codes:
   0  the client has ended the session
   1  the server has ended first
-  2  no session`,
+  2  no session, or the trace could not be written`,
 		Example: `  fiador mcp gate --server files --policy ./profile -- mcp-server-filesystem .
   fiador mcp gate --server notes --policy ./profile --listen 127.0.0.1:8808 --url https://notes.example/mcp`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runGate(a, cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("max-calls") {
+				f.calls = calltrace.Unlimited
+			} else if f.calls < 0 || f.calls > maxCalls {
+				return cli.Usage("a number from 0 to 100000", "--max-calls %d is out of range", f.calls)
+			}
+			return runGate(a, cmd.Context(), f, args)
+		},
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
@@ -94,6 +114,8 @@ Exit codes:
 	flags.StringVar(&f.server, "server", "", "name of the server in the policy (default: the name of its command)")
 	flags.StringVar(&f.listen, "listen", "", "address of the loopback interface to listen at, as 127.0.0.1:8808")
 	flags.StringVar(&f.url, "url", "", "URL of the server, with --listen")
+	flags.StringVar(&f.trace, "trace", "", "`FILE` to which a line is appended for every tools/call")
+	flags.IntVar(&f.calls, "max-calls", 0, "pass on only the first `N` tools/call, 0 to 100000 (default: no limit)")
 	return cmd
 }
 
@@ -122,8 +144,8 @@ func isServer(name string) bool {
 	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// runGate opens the policy and the ledger, and relays one session, or many.
-func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) error {
+// runGate opens the policy, the ledger and the trace, and relays one session, or many.
+func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) (err error) {
 	if err := f.check(args); err != nil {
 		return err
 	}
@@ -156,6 +178,14 @@ func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) error 
 		})
 		return gate.Answer{Allowed: allowed, Text: words}
 	}
+	if o.Trace, err = calltrace.Open(f.trace, f.calls); err != nil {
+		return traceFailure(f.trace, err)
+	}
+	defer func() {
+		if failed := o.Trace.Close(); failed != nil && err == nil {
+			err = traceFailure(f.trace, failed)
+		}
+	}()
 	if f.url != "" {
 		l, err := net.Listen("tcp", f.listen)
 		if err == nil {
@@ -172,6 +202,11 @@ func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) error 
 	}
 	a.Status = exit
 	return nil
+}
+
+// traceFailure is the error of a trace that cannot be opened, or in which a line is missing.
+func traceFailure(name string, err error) error {
+	return runerr.New(result.CodeUnreadable, "the trace "+strconv.Quote(screen.Path(name))+" cannot be written: "+runerr.Reason(err), "name a regular file in a folder that you can write, on a disk with room")
 }
 
 // decider is an open policy and the ledger that records its decisions.
