@@ -544,6 +544,69 @@ var (
 		{"tool_io_schema_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 29, form: &form11}},
 	}}
 
+	workReceiptShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"core", true, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"after", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+			{"agent_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form36}},
+			{"artifacts", true, &shape{types: []string{"array"}, maxItems: 200000, items: &shape{types: []string{"object"}, closed: true, members: []member{
+				{"after", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+				{"before", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+				{"mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"100644", "100755", "120000"}}},
+				{"op", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"create", "modify", "delete"}}},
+				{"path", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 4095}},
+			}}}},
+			{"base", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+			{"before", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+			{"bundle_sha256", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"delta", true, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"lambda", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"o", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"pi", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"q", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"total", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			}}},
+			{"intent_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"item_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+			{"policy", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
+			{"policy_sha256", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form10}},
+			{"reasons", true, &shape{types: []string{"array"}, maxItems: 20000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 8192}}},
+			{"receipt_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"1.0.0"}}},
+			{"scratch", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"success", "failure", "denied", "timeout"}}},
+			{"tests", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"argv", true, &shape{types: []string{"array"}, maxItems: 1024, items: &shape{types: []string{"string"}, minLength: 0, maxLength: 131071}}},
+				{"exit_code", true, &shape{types: []string{"integer"}, low: 0, high: 255}},
+				{"failed", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"passed", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			}}},
+			{"trace", true, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"coverage", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"complete", "reported", "none"}}},
+				{"ops", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			}}},
+		}}},
+		{"core_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+		{"ephemeral", true, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"completed_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24}},
+			{"head", false, &shape{types: []string{"string"}, minLength: 40, maxLength: 64}},
+			{"isolation", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"full", "confined", "none"}}},
+			{"metrics", true, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"delta_size", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"execution_time_ms", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"files_touched", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"tests_failed", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"tests_passed", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+				{"tool_ops_count", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			}}},
+			{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
+			{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24}},
+			{"streams", true, &shape{types: []string{"object"}, maxMembers: 16, naming: &shape{types: []string{"string"}, minLength: 1, maxLength: 64}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}}},
+			{"workspace", true, &shape{types: []string{"string"}, minLength: 0, maxLength: 64}},
+		}}},
+		{"previous", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+		{"receipt_hash", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
+		{"receipt_id", true, &shape{types: []string{"string"}, minLength: 36, maxLength: 36, form: &form37}},
+	}}
+
 	form1  = form{pattern: "^bundle_[0-9a-f]{16}$"}
 	form2  = form{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"}
 	form3  = form{pattern: "^[0-9a-f]{64}$"}
@@ -578,4 +641,7 @@ var (
 	form32 = form{pattern: "^.+$"}
 	form33 = form{pattern: "^[a-z][a-z0-9_-]*$"}
 	form34 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$"}
+	form35 = form{pattern: "^blake3:[0-9a-f]{64}$"}
+	form36 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
+	form37 = form{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}
 )

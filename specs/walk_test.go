@@ -30,7 +30,7 @@ func TestShapesAreCurrent(t *testing.T) {
 	}{
 		{KindBundle, "bundle", nil}, {KindIntent, "intent", nil}, {KindModelIO, "modelIO", nil}, {KindPackEvidence, "packEvidence", nil},
 		{KindPackPatch, "packPatch", nil}, {KindPackPolicy, "packPolicy", nil}, {KindPackRunner, "packRunner", nil}, {KindProfile, "profile", nil},
-		{KindRunResult, "runResult", nil}, {KindAdapter, "adapter", nil}, {KindServer, "server", nil}, {KindTool, "tool", nil}, {KindToolIndex, "toolIndex", nil}, {KindToolIO, "toolIO", nil},
+		{KindRunResult, "runResult", nil}, {KindAdapter, "adapter", nil}, {KindServer, "server", nil}, {KindTool, "tool", nil}, {KindToolIndex, "toolIndex", nil}, {KindToolIO, "toolIO", nil}, {KindWorkReceipt, "workReceipt", nil},
 	}
 	for i, k := range kinds {
 		root, err := newShape(schemaDoc(t, string(k.kind)))

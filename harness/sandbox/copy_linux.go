@@ -5,15 +5,19 @@ package sandbox
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel"
 )
 
 // The largest number of files and bytes in a copy of a work folder. A larger folder cannot
@@ -33,9 +37,10 @@ type mark struct {
 
 func markOf(st *unix.Stat_t) mark { return mark{st.Ino, st.Size, st.Ctim.Nano()} }
 
-// copyWork makes the sandbox's own copy of the work folder and lays the inputs over it.
+// copyWork makes the sandbox's own copy of the work folder and lays the delta and the inputs
+// over it.
 func (h *Host) copyWork(s *Sandbox) error {
-	c, err := h.copyShown(s, "work", s.req.Work, s.req.Inputs)
+	c, err := h.copyShown(s, "work", s.req.Work, s.req.Delta, s.req.Inputs)
 	if err != nil {
 		return err
 	}
@@ -52,7 +57,7 @@ func (h *Host) copyWork(s *Sandbox) error {
 // copyView copies the shown part of the work folder. The copy is the lower layer of the
 // overlay where a request shows only a part.
 func (h *Host) copyView(s *Sandbox) (string, error) {
-	c, err := h.copyShown(s, "view", s.req.Work)
+	c, err := h.copyShown(s, "view", s.req.Work, s.req.Delta)
 	if err != nil {
 		return "", err
 	}
@@ -60,9 +65,9 @@ func (h *Host) copyView(s *Sandbox) (string, error) {
 }
 
 // copyShown copies the visible files of folders, the later over the earlier, into a new
-// folder of scratch, and gives them to the id of commands. In a full sandbox of root, files of other owners than the work
-// folder's keep their owner, as on an overlay. A copy grants no access that the original
-// does not grant.
+// folder of scratch, and gives them to the id of commands. In a full sandbox of root, files of
+// other owners than their folder's keep their owner, as on an overlay. A copy grants no
+// access that the original does not grant.
 func (h *Host) copyShown(s *Sandbox, name string, folders ...string) (*copier, error) {
 	if err := h.makeScratch(s); err != nil {
 		return nil, err
@@ -71,11 +76,7 @@ func (h *Host) copyShown(s *Sandbox, name string, folders ...string) (*copier, e
 	if err := errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, 0o755)); err != nil { // whatever the umask is
 		return nil, s.fail(StepFiles, err)
 	}
-	c := &copier{left: copyBytes, files: copyFiles, shown: s.req, owner: -1}
-	var st unix.Stat_t
-	if h.root && s.Isolation == Full && unix.Stat(s.req.Work, &st) == nil {
-		c.owner = int(st.Uid)
-	}
+	c := &copier{left: copyBytes, files: copyFiles, shown: s.req, apart: h.root && s.Isolation == Full, foreign: map[string]foreignEntry{}}
 	if err := c.copy(to, folders...); err != nil {
 		return nil, s.fail(StepFiles, err)
 	}
@@ -96,26 +97,25 @@ type copier struct {
 	to    *os.Root
 	left  int64
 	files int
-	paths []string
+	plain bool // reflinks are not possible
 
 	shown Request // decides which paths are left out
 
-	owner   int // owner of the files that commands own; -1: commands own all files
-	foreign []foreignEntry
+	apart   bool // commands own only what belongs to the owner of the copied folder
+	owner   uint32
+	foreign map[string]foreignEntry // what belongs to others, by path
 }
 
-// foreignEntry is a file or a folder that does not belong to the owner.
+// foreignEntry says to whom a file or a folder belongs.
 type foreignEntry struct {
-	path     string
 	uid, gid int
 	mode     uint32
 }
 
 // giveBack returns foreign files and folders to their owners.
 func (c *copier) giveBack() error {
-	for _, f := range c.foreign {
-		err := errors.Join(c.to.Lchown(f.path, f.uid, f.gid), c.to.Chmod(f.path, os.FileMode(f.mode&0o777)))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a later folder has replaced it
+	for p, f := range c.foreign {
+		if err := errors.Join(c.to.Lchown(p, f.uid, f.gid), c.to.Chmod(p, os.FileMode(f.mode&0o777))); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,11 @@ func (c *copier) copy(to string, folders ...string) (err error) {
 		if err != nil {
 			return err
 		}
-		err = c.folder(fd, ".")
+		var st unix.Stat_t
+		if err = unix.Fstat(fd, &st); err == nil {
+			c.owner = st.Uid
+			err = c.folder(fd, ".")
+		}
 		_ = unix.Close(fd)
 		if err != nil {
 			return err
@@ -190,28 +194,29 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 
 // entry copies one named entry of a folder; of a subfolder, it copies the subfolder alone.
 // It first removes an entry that an earlier folder left at that path, unless both are
-// folders.
+// folders. A whiteout does nothing else.
 func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return "", err
 	}
 	kind := change.KindOf(st.Mode)
-	if kind == change.KindOther || !shown && kind != change.KindFolder {
-		return change.KindOther, nil // a device or a pipe of the work folder does not exist inside
-	}
+	delete(c.foreign, p)
 	if info, err := c.to.Lstat(p); err == nil && !(info.IsDir() && kind == change.KindFolder) {
+		if info.IsDir() {
+			maps.DeleteFunc(c.foreign, func(q string, _ foreignEntry) bool { return kernel.Beneath(q, p) })
+		}
 		if err := c.to.RemoveAll(p); err != nil {
 			return "", err
 		}
 	}
+	if kind == change.KindOther || !shown && kind != change.KindFolder {
+		return change.KindOther, nil // a device or a pipe of the work folder does not exist inside
+	}
 	var err error
 	switch kind {
 	case change.KindFolder:
-		if err = c.to.Mkdir(p, 0o755); err == nil {
-			err = c.to.Chmod(p, 0o755) // whatever the umask is
-		}
-		err = unless(err, os.ErrExist)
+		err = c.folders(p)
 	case change.KindLink:
 		var target string
 		if target, err = tree.ReadLink(dir, name); err == nil {
@@ -223,9 +228,8 @@ func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error)
 		}
 		err = c.file(dir, name, p, os.FileMode(st.Mode&0o777))
 	}
-	c.paths = append(c.paths, p)
-	if c.owner >= 0 && int(st.Uid) != c.owner && kind != change.KindLink {
-		c.foreign = append(c.foreign, foreignEntry{p, int(st.Uid), int(st.Gid), st.Mode})
+	if c.apart && st.Uid != c.owner && kind != change.KindLink {
+		c.foreign[p] = foreignEntry{int(st.Uid), int(st.Gid), st.Mode}
 	}
 	return kind, err
 }
@@ -237,11 +241,23 @@ func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
 	}
 	in := os.NewFile(uintptr(fd), name)
 	defer in.Close()
+	return c.fill(in, p, mode)
+}
+
+// fill copies an open file to a path that has no entry. Where the file system can, the two
+// share their blocks until one is written.
+func (c *copier) fill(in *os.File, p string, mode os.FileMode) error {
 	out, err := c.to.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	if err = unix.EOPNOTSUPP; !c.plain {
+		err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
+		c.plain = err != nil && unless(err, unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY) == nil
+	}
+	if err != nil {
+		_, err = io.Copy(out, in)
+	}
 	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
@@ -250,14 +266,14 @@ func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
 func (c *copier) marks() (map[string]mark, error) {
 	defer c.to.Close()
 	m := map[string]mark{}
-	for _, p := range c.paths {
+	return m, filepath.WalkDir(c.to.Name(), func(p string, _ fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(c.to.Name(), p), &st); errors.Is(err, unix.ENOENT) {
-			continue // replaced
-		} else if err != nil {
-			return nil, err
+		if err == nil {
+			err = unix.Lstat(p, &st)
 		}
-		m[p] = markOf(&st)
-	}
-	return m, nil
+		if at, ok := strings.CutPrefix(p, c.to.Name()+"/"); ok {
+			m[at] = markOf(&st)
+		}
+		return err
+	})
 }

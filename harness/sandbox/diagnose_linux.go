@@ -205,6 +205,8 @@ func (s *Sandbox) Foreign() (name string, group int, found bool) {
 		return "", 0, false
 	}
 	uid, gid := s.owners()
+	was, _ := s.originals()
+	defer was.close()
 	left := foreignLook
 	_ = filepath.WalkDir(s.req.Work, func(p string, d fs.DirEntry, err error) error {
 		if left--; left < 0 {
@@ -221,8 +223,11 @@ func (s *Sandbox) Foreign() (name string, group int, found bool) {
 		if int(st.Uid) != uid || int(st.Gid) == gid || st.Mode&0o200 == 0 {
 			return nil
 		}
-		name, _ = filepath.Rel(s.req.Work, p)
-		group, found = int(st.Gid), true
+		rel, _ := filepath.Rel(s.req.Work, p)
+		if _, top := was.find(rel); top == nil || top.Dev != st.Dev || top.Ino != st.Ino {
+			return nil // the delta has another one, or none
+		}
+		name, group, found = rel, int(st.Gid), true
 		return fs.SkipAll
 	})
 	return name, group, found

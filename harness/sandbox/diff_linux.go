@@ -29,7 +29,7 @@ func (s *Sandbox) Changes() ([]change.Change, error) {
 	if err := s.Finish(); err != nil {
 		return nil, err
 	}
-	return s.changes(false)
+	return s.changed()
 }
 
 // ChangesSoFar returns the changes between two actions. It alters no mode: a folder that
@@ -45,11 +45,12 @@ func (s *Sandbox) changes(running bool) ([]change.Change, error) {
 	if s.staging == stageNone {
 		return nil, nil
 	}
-	d := &differ{s: s, most: max(s.req.Limits.OutputBytes, 0), running: running}
-	defer d.close()
-	if err := d.open(); err != nil {
+	d := &differ{s: s, most: max(s.req.Limits.OutputBytes, 0), running: running, seen: map[string]bool{}}
+	var err error
+	if d.was, err = s.originals(); err != nil {
 		return nil, err
 	}
+	defer d.was.close()
 	if err := d.folder("", true, false); err != nil {
 		return nil, err
 	}
@@ -80,52 +81,10 @@ type differ struct {
 	s    *Sandbox
 	most int64 // bytes that may still be read
 
-	running bool  // actions may follow: no mode is altered
-	was     []int // the original folders, the upper one first
+	running bool   // actions may follow: no mode is altered
+	was     layers // the original folders
 	list    []change.Change
 	seen    map[string]bool // paths of the copy that still exist
-}
-
-func (d *differ) open() error {
-	d.seen = map[string]bool{}
-	for _, dir := range []string{d.s.req.Inputs, d.s.req.Work} {
-		if dir == "" {
-			continue
-		}
-		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		d.was = append(d.was, fd)
-	}
-	return nil
-}
-
-func (d *differ) close() {
-	for _, fd := range d.was {
-		_ = unix.Close(fd)
-	}
-}
-
-// before returns the original folder that has a path, and the status of that path.
-func (d *differ) before(p string) (int, *unix.Stat_t) {
-	for _, dir := range d.was {
-		if st, err := statBeneath(dir, p); err == nil {
-			return dir, st
-		}
-	}
-	return -1, nil
-}
-
-// statBeneath returns the status of a path beneath a folder.
-func statBeneath(dir int, p string) (*unix.Stat_t, error) {
-	fd, err := tree.Beneath(dir, p, unix.O_PATH)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	return &st, unix.Fstat(fd, &st)
 }
 
 // folder compares one folder and its subfolders. under says that this folder, or one above
@@ -213,26 +172,15 @@ func opaque(fd int) bool {
 
 // hidden reports the entries that an opaque folder hides as deleted.
 func (d *differ) hidden(at string, kept []string) error {
-	at = cmp.Or(at, ".")
-	for _, dir := range d.was {
-		fd, err := tree.Beneath(dir, at, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			continue
-		}
-		names, err := tree.ReadNames(fd)
-		_ = unix.Close(fd)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.passes(p)) {
-				d.seen[p] = true
-				_, st := d.before(p)
-				d.list = append(d.list, change.Change{Path: p, Kind: change.KindDeleted, Before: change.SeenAs(st)})
-			}
+	names, err := d.was.names(cmp.Or(at, "."))
+	for _, name := range names {
+		if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.passes(p)) {
+			d.seen[p] = true
+			_, st := d.was.find(p)
+			d.list = append(d.list, change.Change{Path: p, Kind: change.KindDeleted, Before: change.SeenAs(st)})
 		}
 	}
-	return nil
+	return err
 }
 
 // longestPath is a length in bytes. Folders with a longer path are not searched: such a
@@ -250,7 +198,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	if m, ok := d.s.copied[p]; ok && m == markOf(&st) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, nil
 	}
-	from, old := d.before(p)
+	from, old := d.was.find(p)
 	c := change.Change{Path: p, Kind: change.KindOf(st.Mode), Before: change.SeenAs(old)}
 	was := old != nil && change.KindOf(old.Mode) == change.KindFolder
 	if !d.s.req.Shows(p) && !(was && d.s.req.passes(p)) {
@@ -266,7 +214,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 		}
 		return &subfolder{p, was}, nil
 	case change.KindOther:
-		if d.s.staging == stageOverlay && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 {
+		if d.s.staging == stageOverlay && whiteout(&st) {
 			if old == nil {
 				return nil, nil // created and deleted again
 			}
@@ -337,7 +285,7 @@ func (d *differ) missing() {
 		if d.seen[p] || gone(d.list, path.Dir(p)) {
 			continue
 		}
-		_, old := d.before(p)
+		_, old := d.was.find(p)
 		d.list = append(d.list, change.Change{Path: p, Kind: change.KindDeleted, Before: change.SeenAs(old)})
 	}
 }

@@ -31,7 +31,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 			}
 			src[p] = source{path: p, file: !info.IsDir()}
 		}
-		src[WorkDir], src[TreeDir], src["inputs"] = source{path: r.Work}, source{path: r.Tree}, source{path: r.Inputs}
+		src[WorkDir], src[TreeDir], src["inputs"], src["delta"] = source{path: r.Work}, source{path: r.Tree}, source{path: r.Inputs}, source{path: r.Delta}
 		if r.Write == Staged {
 			s.staging = stageOverlay
 		}

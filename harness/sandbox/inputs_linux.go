@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -136,87 +135,4 @@ func (c *stager) file(in io.Reader, p string, executable bool) error {
 	sum.Sum(i.SHA256[:0])
 	c.list = append(c.list, i)
 	return nil
-}
-
-// Before returns the kind of the entry that the work folder had at a path before anything
-// ran. For a file it also returns digest and size.
-func (s *Sandbox) Before(p string) (change.Kind, [32]byte, int64) {
-	for dir := range s.originals() {
-		if kind, sum, size := stood(dir, p); kind != "" {
-			return kind, sum, size
-		}
-	}
-	return "", [32]byte{}, 0
-}
-
-// originals opens the folders whose content the work folder had before anything ran, the
-// upper one first.
-func (s *Sandbox) originals() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for _, dir := range []string{s.req.Inputs, s.req.Work} {
-			if dir == "" {
-				continue
-			}
-			fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				continue
-			}
-			more := yield(fd)
-			_ = unix.Close(fd)
-			if !more {
-				return
-			}
-		}
-	}
-}
-
-// stood is Before for one folder. A file that cannot be read counts as no entry.
-func stood(dir int, p string) (kind change.Kind, sum [32]byte, size int64) {
-	st, err := statBeneath(dir, p)
-	if err != nil {
-		return "", sum, 0
-	}
-	if kind = change.KindOf(st.Mode); kind != change.KindFile {
-		return kind, sum, 0
-	}
-	f, err := tree.OpenFile(dir, p)
-	if err != nil {
-		return "", sum, 0
-	}
-	defer f.Close()
-	if sum, err = tree.Digest(f); err != nil {
-		return "", [32]byte{}, 0
-	}
-	return kind, sum, st.Size
-}
-
-// Below lists the paths that the work folder had beneath a folder before anything ran.
-func (s *Sandbox) Below(folder string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for dir := range s.originals() {
-			if !below(dir, folder, yield) {
-				return
-			}
-		}
-	}
-}
-
-// below yields the paths beneath a folder, and says whether to go on. A folder that cannot be
-// read has none.
-func below(dir int, folder string, yield func(string) bool) bool {
-	fd, err := tree.Beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return true
-	}
-	defer unix.Close(fd)
-	names, err := tree.ReadNames(fd)
-	if err != nil {
-		return true
-	}
-	for _, name := range names {
-		if p := path.Join(folder, name); !yield(p) || !below(dir, p, yield) {
-			return false
-		}
-	}
-	return true
 }

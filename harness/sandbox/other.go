@@ -69,6 +69,9 @@ func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 // ChangesSoFar returns an error.
 func (*Sandbox) ChangesSoFar() ([]change.Change, error) { return nil, unsupported() }
 
+// MoveTo returns an error.
+func (*Sandbox) MoveTo(string) error { return unsupported() }
+
 // Content returns an error.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
 

@@ -146,6 +146,9 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	if r.Inputs != "" {
 		b.open("inputs", readOnly)
 	}
+	if r.Delta != "" {
+		b.open("delta", readOnly)
+	}
 	if r.Work != "" {
 		attr := uint64(initproc.NoSUID | initproc.NoDev)
 		if staged {
@@ -273,6 +276,9 @@ func (b *builder) work(r Request, staged bool) {
 		var lower []string
 		if r.Inputs != "" {
 			lower = append(lower, "inputs")
+		}
+		if r.Delta != "" {
+			lower = append(lower, "delta")
 		}
 		if r.Work != "" {
 			lower = append(lower, WorkDir)

@@ -78,7 +78,7 @@ func fullCase(name, about string, change func(*planCase)) planCase {
 	c := planCase{name: name, about: about, tier: Full, host: planHost(), req: planRequest(), staged: true}
 	change(&c)
 	if c.sources == nil {
-		c.sources = map[string]source{WorkDir: {path: c.req.Work}, TreeDir: {path: c.req.Tree}, "inputs": {path: c.req.Inputs}}
+		c.sources = map[string]source{WorkDir: {path: c.req.Work}, TreeDir: {path: c.req.Tree}, "inputs": {path: c.req.Inputs}, "delta": {path: c.req.Delta}}
 		for _, p := range c.req.Read {
 			c.sources[p] = source{path: p, file: filepath.Ext(p) != ""}
 		}
@@ -116,6 +116,9 @@ func planCases() []planCase {
 		fullCase("full-exec", "a command in a folder, as fiador exec has it", func(*planCase) {}),
 		fullCase("full-inputs", "inputs alone: the only lower layer of the overlay", func(c *planCase) {
 			c.req.Work, c.req.Inputs = "", scratch
+		}),
+		fullCase("full-delta", "changes of an earlier execution over the work folder", func(c *planCase) {
+			c.req.Delta, c.req.Inputs = "/home/user/changes", scratch
 		}),
 		fullCase("full-uncounted", "where no cgroup counts memory", func(c *planCase) { c.host.uncounted = true }),
 		fullCase("full-hide", "paths of the work folder that a request denies", func(c *planCase) {
@@ -183,6 +186,7 @@ type planRequestJSON struct {
 	Work        string   `json:"work"`
 	Write       Write    `json:"write"`
 	Inputs      string   `json:"inputs,omitempty"`
+	Delta       string   `json:"delta,omitempty"`
 	Tree        string   `json:"tree,omitempty"`
 	Read        []string `json:"read,omitempty"`
 	Deny        []string `json:"deny,omitempty"`
@@ -226,7 +230,7 @@ func golden(c planCase) goldenPlan {
 		About: c.about, Isolation: c.tier,
 		Host: planHostJSON{append([]string{}, c.host.system...), append([]string{}, c.host.links...), append([]string{}, c.host.etc...), c.host.landlock, c.host.root},
 		Request: planRequestJSON{
-			c.req.Work, c.req.Write, c.req.Inputs, c.req.Tree, c.req.Read, c.req.Hide, c.req.Roots, c.req.Network, c.req.Listed,
+			c.req.Work, c.req.Write, c.req.Inputs, c.req.Delta, c.req.Tree, c.req.Read, c.req.Hide, c.req.Roots, c.req.Network, c.req.Listed,
 			l.MemoryMB, l.CPUCores, l.MaxChildren, !l.NoFork, l.OutputFiles, l.OutputBytes,
 		},
 		Steps: stepLines(p), HandedOver: []string{}, GiveUp: giveUp(p.Confine), Last: p.Confine.Last,

@@ -88,7 +88,8 @@ type File struct{ Path, Text string }
 type Request struct {
 	Work    string   // host folder that the commands work in; empty: a new empty one
 	Write   Write    //
-	Inputs  string   // host folder laid over Work, for reading; or empty
+	Delta   string   // host folder with changes laid over Work, with staged writes (see MoveTo); or empty
+	Inputs  string   // host folder laid over Work and Delta, for reading; or empty
 	Tree    string   // host folder shown read-only at /tree; or empty
 	Read    []string // host paths shown read-only at the same path
 	Files   []File   // shown read-only; without a view of its own they stand elsewhere, and arguments that are their paths are replaced
@@ -151,6 +152,10 @@ func (e *Error) Error() string {
 
 // ErrStageFull says that the memory for staged files is full.
 var ErrStageFull = errors.New("the memory for what is written is full")
+
+// ErrWhiteouts says that a folder cannot hold deletions, because its file system refuses
+// whiteouts, as overlayfs itself does.
+var ErrWhiteouts = errors.New("its file system takes no whiteouts")
 
 // Inputs are copies of files of a tree. A change in the tree does not change the copies.
 type Inputs struct {

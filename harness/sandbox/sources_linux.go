@@ -33,8 +33,9 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	for _, p := range r.Read {
 		named[p] = p
 	}
-	for name, p := range map[string]string{TreeDir: r.Tree, "inputs": r.Inputs, WorkDir: r.Work} {
-		if p != "" && (name != WorkDir || r.Show == nil) { // with Show, commands see a copy of the work folder
+	owned := []string{WorkDir, "delta"} // what commands own
+	for name, p := range map[string]string{TreeDir: r.Tree, "inputs": r.Inputs, "delta": r.Delta, WorkDir: r.Work} {
+		if p != "" && (r.Show == nil || !slices.Contains(owned, name)) { // with Show, commands see a copy of the work folder
 			named[name] = p
 		}
 	}
@@ -53,14 +54,14 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	for _, name := range names {
 		p := named[name]
 		flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
-		if name != WorkDir {
+		if !slices.Contains(owned, name) {
 			flags |= unix.AT_RECURSIVE
 		}
 		fd, err := unix.OpenTree(unix.AT_FDCWD, p, flags)
 		if err != nil {
 			return h.unopened(p, err)
 		}
-		if name == WorkDir {
+		if slices.Contains(owned, name) {
 			err = h.showAsOwn(fd)
 		}
 		if err != nil {

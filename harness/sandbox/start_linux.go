@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/sandbox/proxy"
@@ -85,6 +86,7 @@ type Sandbox struct {
 	files   []*os.File
 	once    sync.Once
 	err     error
+	changed func() ([]change.Change, error) // compares once
 }
 
 // staging is how written files are kept apart from the work folder.
@@ -106,6 +108,9 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 	}
 	if r.Listed {
 		r.Least = Full
+	}
+	if r.Write == Direct && r.Delta != "" {
+		return nil, &Error{Isolation: r.Most, Step: StepFiles, Msg: "changes cannot lie over a folder that is written directly: use staged writes"}
 	}
 	var first *Error
 	for _, tier := range []Isolation{Full, Confined, None} {
@@ -167,6 +172,7 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 		r.Read = h.reads(r)
 	}
 	s := &Sandbox{Isolation: tier, req: r, socket: -1}
+	s.changed = sync.OnceValues(func() ([]change.Change, error) { return s.changes(false) })
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -256,13 +262,14 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 		if err := h.copyWork(s); err != nil {
 			return initproc.Plan{}, err
 		}
-		r.Inputs, r.Work = "", s.work
+		r.Inputs, r.Delta, r.Work = "", "", s.work
 	}
 	if s.staging == stageOverlay && r.Show != nil {
 		var err error
 		if r.Work, err = h.copyView(s); err != nil {
 			return initproc.Plan{}, err
 		}
+		r.Delta = ""
 	}
 	if r.Work != s.req.Work {
 		if err := h.openCopy(s, r.Work, src); err != nil {
@@ -532,6 +539,13 @@ func (s *Sandbox) Owns(in Inputs) { s.inputs = in }
 // Close ends everything inside and releases everything that the sandbox holds. It removes
 // the written files.
 func (s *Sandbox) Close() error {
+	err := errors.Join(s.release(), s.inputs.Remove())
+	s.inputs = Inputs{}
+	return err
+}
+
+// release is Close without the inputs.
+func (s *Sandbox) release() error {
 	errs := []error{s.Finish()}
 	if s.socket >= 0 {
 		errs = append(errs, unix.Close(s.socket))
@@ -557,7 +571,5 @@ func (s *Sandbox) Close() error {
 		errs = append(errs, tree.RemoveAll(s.scratch))
 		s.scratch = ""
 	}
-	errs = append(errs, s.inputs.Remove())
-	s.inputs = Inputs{}
 	return errors.Join(errs...)
 }

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -302,5 +301,3 @@ func (it *item) keepSides(to workspace.Sink, root *os.Root, p *execute.Performed
 	}
 	return put(a.After, func() (io.ReadCloser, error) { return p.Content(a.Path) })
 }
-
-var _ = sha256.Sum256

@@ -1,17 +1,16 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
@@ -233,7 +232,7 @@ func (it *item) readTrace(p *execute.Performed) error {
 		if c.Path != work.Trace || c.Kind != change.KindFile {
 			continue
 		}
-		text, err := content(p, c.Path, work.MaxTraceBytes)
+		text, err := content(p, c.Path, maxTrace)
 		if err != nil {
 			return runerr.Evidence("the trace could not be read", err)
 		}
@@ -283,13 +282,14 @@ func (it *item) overlaps() bool {
 
 // judge decides whether what the agent has done is admitted, tested and still fits.
 func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Performed, perform harness.Perform) error {
-	var err error
-	if it.after, err = receipt.After(it.Store, it.before, it.tried.artifacts); err != nil {
-		return runerr.Internal("the change does not fit the state", err)
-	}
-	failed := p.Observed.Command != nil && p.Observed.Command.Failed()
-	if failed {
+	if p.Observed.Command != nil && p.Observed.Command.Failed() {
 		return nil
+	}
+	var err error
+	if it.after = it.before; len(p.Observed.Reasons) == 0 {
+		if it.after, err = receipt.After(it.Store, it.before, it.tried.artifacts); err != nil {
+			return runerr.Internal("the change does not fit the state", err)
+		}
 	}
 	reasons, denial := it.Admit(work.Tried{
 		Paths: it.tried.paths(), Ops: it.trace.Ops, Delta: it.tried.counted, DuplicateOf: it.duplicate(),
@@ -399,4 +399,14 @@ func (it *item) clear() error {
 	return err
 }
 
-var _ = []any{cmp.Or[int], fmt.Sprint, evidence.Hash, sandbox.Full}
+// hideTrace returns a folder that hides a trace of the folder from the agent, or "".
+func (it *item) hideTrace() (string, error) {
+	if _, err := os.Lstat(filepath.Join(it.Tree, work.Trace)); err != nil {
+		return "", nil
+	}
+	dir := it.path("stage/hidden")
+	return dir, sandbox.Hidden(dir, work.Trace)
+}
+
+// maxTrace is the size of a trace with as many lines as there may be, each as long as it may be.
+const maxTrace = 100_000 * 4097

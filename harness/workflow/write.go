@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
@@ -22,6 +21,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
 )
 
@@ -42,19 +42,20 @@ func (it *item) keyOf() (receipt.Hash, error) {
 	if err != nil {
 		return receipt.Hash{}, runerr.Internal("the item has no canonical form", err)
 	}
-	if it.agent != nil {
-		entry, err := it.agent.Bytes()
-		if err != nil {
-			return receipt.Hash{}, runerr.Internal("the agent has no canonical form", err)
-		}
-		text = append(text, entry...)
-	}
-	policy, _, err := canon.Artifact(it.Gate.Provenance)
+	rest, _, err := keyPlan.Artifact(&keyed{it.agent, it.Gate.Provenance})
 	if err != nil {
 		return receipt.Hash{}, runerr.Internal("the policy has no canonical form", err)
 	}
-	return receipt.Sum(append(text, policy...)), nil
+	return receipt.Sum(append(text, rest...)), nil
 }
+
+// keyed is what the key covers besides the item.
+type keyed struct {
+	Agent  *work.Agent       `json:"agent,omitempty"`
+	Policy result.Provenance `json:"policy"`
+}
+
+var keyPlan canon.Plan[keyed]
 
 // core returns the core of the receipt.
 func (it *item) core(rep harness.Report, subject []byte) (receipt.Core, error) {
@@ -313,5 +314,3 @@ func head(tree string) string {
 	}
 	return text
 }
-
-var _ = pack.RunFile

@@ -95,3 +95,15 @@ func (b *batch) commit() error {
 
 // end ends the batch. Objects that were not committed are gone.
 func (b *batch) end() error { return errors.Join(b.store.root.RemoveAll(incoming), b.lock.Close()) }
+
+// Lock locks the store for one run until unlock is called, or the process ends.
+func (s *Store) Lock() (unlock func() error, err error) {
+	f, err := s.root.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.Close, nil
+}

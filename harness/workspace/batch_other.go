@@ -11,3 +11,6 @@ func (s *Store) begin(context.Context) (*batch, error) { return nil, ErrUnsuppor
 func (b *batch) commit() error { return ErrUnsupported }
 
 func (b *batch) end() error { return nil }
+
+// Lock returns ErrUnsupported on this system.
+func (s *Store) Lock() (unlock func() error, err error) { return nil, ErrUnsupported }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
+
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
@@ -141,7 +143,7 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	if err != nil {
 		return err
 	}
-	read, err := readPaths(f.read)
+	read, err := sandboxes.ReadPaths(f.read)
 	if err != nil {
 		return err
 	}

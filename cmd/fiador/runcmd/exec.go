@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -154,7 +156,7 @@ func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	read, err := readPaths(f.read)
+	read, err := sandboxes.ReadPaths(f.read)
 	if err != nil {
 		return err
 	}

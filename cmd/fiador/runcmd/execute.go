@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
@@ -27,7 +28,6 @@ import (
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -40,67 +40,15 @@ type executing struct {
 	evidence *os.Root // folder for evidence, opened before anything runs; or nil
 }
 
-// execution opens the host of an execution. It first removes the remains of killed
-// supervisors. A Ctrl-C waits until the execution is closed.
-func execution(a *cli.App) *executing {
-	if err := sandbox.Sweep(""); err != nil {
-		a.Term.Warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
-	}
-	a.Busy.Enter()
-	return &executing{host: sandbox.NewHost("")}
-}
+// execution opens the host of an execution.
+func execution(a *cli.App) *executing { return &executing{host: sandboxes.Open(a)} }
 
 // close releases the resources of the host.
 func (e *executing) close(ctx context.Context, a *cli.App) {
-	_ = e.host.Close()
 	if e.evidence != nil {
 		_ = e.evidence.Close()
 	}
-	a.Busy.LeaveSoon(ctx)
-}
-
-// readPaths returns the absolute paths that --read names. It refuses an absent path, a
-// place that the sandbox makes itself, and a link that leads out of what is shown.
-func readPaths(names []string) ([]string, error) {
-	var list []string
-	for _, name := range names {
-		abs, err := filepath.Abs(name)
-		if err == nil {
-			_, err = os.Stat(abs)
-		}
-		if err != nil {
-			return nil, cli.Usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
-		}
-		if why := harness.ReadFault(abs); why != "" {
-			return nil, cli.Usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
-		}
-		list = append(list, abs)
-	}
-	for i, p := range list {
-		if ledOut(p, list) {
-			return nil, cli.Unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
-		}
-	}
-	return list, nil
-}
-
-// ledOut reports whether a path lies beneath another shown folder, but is a link whose
-// File is not shown.
-func ledOut(p string, list []string) bool {
-	shown := func(p string, strictly bool) bool {
-		return sandbox.Shown(p) || slices.ContainsFunc(list, func(q string) bool { return kernel.Beneath(p, q) && !(strictly && p == q) })
-	}
-	if !shown(p, true) {
-		return false
-	}
-	real, err := filepath.EvalSymlinks(p)
-	if err != nil || shown(real, false) {
-		return false
-	}
-	return !slices.ContainsFunc(list, func(q string) bool {
-		at, err := filepath.EvalSymlinks(q)
-		return q != p && err == nil && kernel.Beneath(p, q) && kernel.Beneath(real, at)
-	})
+	sandboxes.Close(ctx, a, e.host)
 }
 
 // openEvidence makes or opens an empty folder for evidence. The folder stays open, so that
@@ -237,7 +185,7 @@ func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree st
 	if dirs.Tree, err = folders.Named("tree", tree); err != nil {
 		return dirs, err
 	}
-	if dirs.Read, err = readPaths(f.read); err != nil {
+	if dirs.Read, err = sandboxes.ReadPaths(f.read); err != nil {
 		return dirs, err
 	}
 	if f.work != "" {

@@ -40,7 +40,7 @@ Exit codes:
   before=$(fiador work freeze)
   fiador work diff "$before"
   fiador work thaw "$before"`,
-	}, State(a), Freeze(a), Diff(a), Thaw(a))
+	}, Run(a), State(a), Freeze(a), Diff(a), Thaw(a))
 }
 
 // place is a folder and the store of its states.
