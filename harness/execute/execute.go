@@ -390,12 +390,15 @@ func (w *performance) judge() error {
 	}
 	changes = w.settle(changes)
 	if w.task.Ignore != nil {
-		for _, c := range changes {
+		all := changes
+		changes = nil
+		for _, c := range all {
 			if w.task.Ignore(c.Path) {
 				w.p.Ignored = append(w.p.Ignored, c)
+			} else {
+				changes = append(changes, c)
 			}
 		}
-		changes = slices.DeleteFunc(changes, func(c change.Change) bool { return w.task.Ignore(c.Path) })
 	}
 	if changes, err = w.withheld(changes); err != nil {
 		return err

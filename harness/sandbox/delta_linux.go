@@ -233,7 +233,7 @@ func (c *copier) put(one change.Change, from int, below layers) error {
 		return c.fill(in, one.Path, mode)
 	}
 	if err := unix.Mknod(filepath.Join(c.to.Name(), one.Path), unix.S_IFCHR, 0); err != nil {
-		return fmt.Errorf("%s: %w: %w", c.to.Name(), ErrWhiteouts, err)
+		return fmt.Errorf("%s: %q: %w: %w", c.to.Name(), one.Path, ErrWhiteouts, err)
 	}
 	return nil
 }

@@ -161,10 +161,13 @@ func (it *item) work(ctx context.Context, task execute.Task, perform harness.Per
 	p.Planned = len(task.Sandbox.Actions)
 	p.Observed.Reject(missing...)
 	it.streams["stdout"], it.streams["stderr"] = p.Stdout.Bytes, p.Stderr.Bytes
-	if err := it.moveStage(p); err != nil {
+	if err = it.readTrace(p); err == nil {
+		err = it.moveStage(p)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return p, it.readTrace(p)
+	return p, nil
 }
 
 // agentTask returns the task without the test.
