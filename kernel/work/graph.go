@@ -21,7 +21,7 @@ func (p Plan) idFault() error {
 	}
 	for i := range p.Items {
 		item := &p.Items[i]
-		once := []string{}
+		known, once := map[string]bool{}, []string{}
 		for k, id := range item.Dependencies {
 			j, in := first[strings.ToLower(id)]
 			switch {
@@ -29,8 +29,8 @@ func (p Plan) idFault() error {
 				return fault(element(item.at+"/dependencies", k), "the item waits for itself", "leave the dependency out")
 			case in && p.Items[j].ID != id:
 				return fault(element(item.at+"/dependencies", k), canon.Quote(id)+" is the id "+canon.Quote(p.Items[j].ID)+" in another case", "write the id as the item has it")
-			case !slices.Contains(once, id):
-				once = append(once, id)
+			case !known[id]:
+				known[id], once = true, append(once, id)
 			}
 		}
 		item.Dependencies = once
