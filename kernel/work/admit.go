@@ -57,12 +57,16 @@ func (i Item) Admit(t Tried) (reasons []string, denial string) {
 	}
 	paths := slices.Clone(t.Paths)
 	slices.SortFunc(paths, canon.Compare)
-	tests := i.testFiles(t.Base)
+	words := i.testWords()
+	tested := func(path string) bool {
+		_, named := slices.BinarySearch(words, path)
+		return named && t.Base(path) && !slices.Contains(i.OutputFiles, path)
+	}
 	for _, m := range []struct {
 		id, text string
 		denies   func(path string) bool
 	}{
-		{Protected, "Protected: ", func(path string) bool { return tests[path] || matches(i.Protect, path) }},
+		{Protected, "Protected: ", func(path string) bool { return tested(path) || matches(i.Protect, path) }},
 		{NotAllowed, "Not allowed: ", func(path string) bool { return i.Allow != nil && !matches(i.Allow, path) }},
 	} {
 		n := 0
@@ -85,21 +89,18 @@ func matches(globs []string, path string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return Glob(glob, path) })
 }
 
-// testFiles returns the files of the base that a word of the test names, without the declared
-// outputs. The text of a shell command has the words of wordBytes.
-func (i Item) testFiles(base func(path string) bool) map[string]bool {
-	words := i.Test
+// testWords returns the words of the test as clean paths, sorted. The text of a shell command has
+// the words of wordBytes.
+func (i Item) testWords() []string {
+	words := slices.Clone(i.Test)
 	if text, ok := i.TestText.(string); ok {
 		words = strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune(wordBytes, r) })
 	}
-	files := map[string]bool{}
-	for _, word := range words {
-		path := pathname.Clean(word)
-		if path != "" && base != nil && base(path) && !slices.Contains(i.OutputFiles, path) {
-			files[path] = true
-		}
+	for k, word := range words {
+		words[k] = pathname.Clean(word)
 	}
-	return files
+	slices.Sort(words)
+	return words
 }
 
 // show returns a path as a reason names it. A path that would not print, or that could be

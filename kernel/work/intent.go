@@ -130,10 +130,9 @@ func (i *Item) intentFault() error {
 		return err
 	}
 	doc, err := canon.Parse(text, canon.MaxIntentBytes)
-	if err != nil {
-		return fault(i.at, err.Error(), "")
+	if err == nil {
+		_, err = kernel.ParseIntent(doc.Value())
 	}
-	_, err = kernel.ParseIntent(doc.Value())
 	e, ok := err.(*kernel.IntentError)
 	if !ok {
 		return err

@@ -198,12 +198,8 @@ func readGlobs(at string, list []string) ([]string, error) {
 	for k, given := range list {
 		glob := strings.TrimPrefix(given, "/")
 		segments := strings.Split(glob, "/")
-		hint := "write names between single slashes, with *, ** and ?"
-		if strings.HasSuffix(glob, "/") {
-			hint = "write " + canon.Quote(given+"**") + " for all that a folder holds"
-		}
 		if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) || strings.Contains(glob, `\`) || strings.ContainsFunc(glob, text.IsHostile) {
-			return nil, fault(element(at, k), canon.Quote(given)+" matches no path in the tree", hint)
+			return nil, fault(element(at, k), canon.Quote(given)+" matches no path in the tree", "write names between single slashes, with *, ** and ?; NAME/** is all that a folder holds")
 		}
 		globs = append(globs, glob)
 	}
