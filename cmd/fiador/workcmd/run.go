@@ -18,9 +18,11 @@ import (
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
+	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/specs"
 )
@@ -75,8 +77,8 @@ type opened struct {
 	text document.Text
 }
 
-// open reads the plan, the agents and the policy.
-func (f *planFlags) open(ctx context.Context, a *cli.App, name string) (*opened, error) {
+// openPlan reads the plan, the agents and the policy.
+func (f *planFlags) openPlan(ctx context.Context, a *cli.App, name string) (*opened, error) {
 	o := &opened{}
 	var err error
 	if o.plan, o.text, err = read(ctx, a, name, planForm, work.ReadPlan); err != nil {
@@ -131,7 +133,7 @@ Exit codes:
 		Args: cli.ExactArgs("PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := folders.Waiting(cmd.Context(), a)
-			o, err := f.open(ctx, a, args[0])
+			o, err := f.openPlan(ctx, a, args[0])
 			if err != nil {
 				return err
 			}
@@ -214,10 +216,11 @@ func sumOf(o *opened) canon.ContentHash {
 
 // lock opens the store of the folder for one run, and ends what a killed run has left.
 func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) (release func(), err error) {
-	s, journals, err := f.open(ctx, a)
+	s, journals, err := f.openStore(ctx, a)
 	if err != nil {
 		return nil, err
 	}
+	w.Store, w.StoreDir, w.Tree, w.Journals = s, f.store, f.dir, journals
 	unlock, err := s.Lock()
 	if err != nil {
 		_ = s.Close()
@@ -227,37 +230,70 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 		_ = unlock()
 		_ = s.Close()
 	}
-	w.Store, w.StoreDir, w.Tree, w.Journals = s, f.store, f.dir, journals
-	did, err := w.Recover(ctx, decided(a), discard)
-	if err != nil {
+	if err := recovered(ctx, a, w, discard); err != nil {
 		release()
 		return nil, err
 	}
+	return release, nil
+}
+
+// recovered ends what a killed run has left, and says what it did.
+func recovered(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) error {
+	w.Deps.Now = a.Now
+	did, err := w.Recover(ctx, decided(a), discard)
 	if did != "" {
 		a.Term.Warning(did)
 	}
-	return release, nil
+	return err
+}
+
+// open opens the store of the folder, and ends what a killed run has left, unless another run
+// goes on.
+func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journals string, err error) {
+	if s, journals, err = f.openStore(ctx, a); err != nil {
+		return nil, "", err
+	}
+	unlock, err := s.Lock()
+	if err != nil {
+		return s, journals, nil
+	}
+	w := &workflow.Workflow{Store: s, StoreDir: f.store, Tree: f.dir, Journals: journals}
+	if err := errors.Join(recovered(ctx, a, w, false), unlock()); err != nil {
+		_ = s.Close()
+		return nil, "", err
+	}
+	return s, journals, nil
 }
 
 // decided looks for the decision of a run in a ledger.
 func decided(a *cli.App) workflow.Decided {
 	return func(ctx context.Context, dir, runID string) (hash string, err error) {
-		err = ledgers.Reading(a, ledgers.ReadFlags{Dir: dir}, func(r *disk.Reader) error {
-			list, err := r.Find(ctx, runID)
+		_, w, err := decisionOf(ctx, a, ledgers.ReadFlags{Dir: dir}, runID)
+		if w != nil {
+			hash = w.Receipt
+		}
+		return hash, err
+	}
+}
+
+// decisionOf returns the member work of the decision of a run, and its index; nil if the ledger
+// has none.
+func decisionOf(ctx context.Context, a *cli.App, from ledgers.ReadFlags, runID string) (at int64, w *ledger.Work, err error) {
+	err = ledgers.Reading(a, from, func(r *disk.Reader) error {
+		list, err := r.Find(ctx, runID)
+		if err != nil {
+			return err
+		}
+		for _, index := range list {
+			e, err := r.Entry(ctx, index)
 			if err != nil {
 				return err
 			}
-			for _, index := range list {
-				e, err := r.Entry(ctx, index)
-				if err != nil {
-					return err
-				}
-				if e.Record.Kind.Ends() && e.Record.Work != nil {
-					hash = e.Record.Work.Receipt
-				}
+			if e.Record.Kind == ledger.KindDecision && e.Record.Work != nil {
+				at, w = index, e.Record.Work
 			}
-			return nil
-		})
-		return hash, err
-	}
+		}
+		return nil
+	})
+	return at, w, err
 }

@@ -40,7 +40,7 @@ Exit codes:
   before=$(fiador work freeze)
   fiador work diff "$before"
   fiador work thaw "$before"`,
-	}, Run(a), State(a), Freeze(a), Diff(a), Thaw(a))
+	}, Check(a), Run(a), List(a), Show(a), Verify(a), Replay(a), State(a), Freeze(a), Diff(a), Thaw(a))
 }
 
 // place is a folder and the store of its states.
@@ -58,9 +58,9 @@ func (p *place) registerTree(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.dir, "tree", ".", "the folder")
 }
 
-// open finds the folder and opens its store. A change that a killed command began on the
+// openStore finds the folder and opens its store. A change that a killed command began on the
 // folder is ended first.
-func (p *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journals string, err error) {
+func (p *place) openStore(ctx context.Context, a *cli.App) (s *workspace.Store, journals string, err error) {
 	info, err := os.Stat(p.dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a folder")

@@ -1,0 +1,331 @@
+package workcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/evidence/receipt/verify"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// history opens the store and reads its history.
+func (p *place) history(ctx context.Context, a *cli.App) (*workflow.Workflow, []workflow.Line, error) {
+	s, journals, err := p.open(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &workflow.Workflow{Store: s, StoreDir: p.store, Tree: p.dir, Journals: journals}
+	list, err := w.History()
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return w, list, nil
+}
+
+// List returns the command that lists receipts.
+func List(a *cli.App) *cobra.Command {
+	var p place
+	var item, format string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the receipts of a folder's work items",
+		Long: `List prints one line for each receipt in the store of a folder, the newest last: the
+item, how it ended, the receipt, and the state that it led to.
+
+Exit codes:
+  0  listed, even if there is no receipt
+  2  the store cannot be read`,
+		Example: `  fiador work list
+  fiador work list --item work-item-1 --format jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, list, err := p.history(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			defer w.Store.Close()
+			return cli.PrintText(a, func(t cli.Terminal) {
+				for _, l := range list {
+					switch {
+					case item != "" && l.ItemID != item:
+					case format == "jsonl":
+						text, _, _ := canon.Artifact(l)
+						fmt.Fprintf(t.W, "%s", text)
+					default:
+						status := string(l.Status)
+						if l.Discarded {
+							status = "discarded"
+						}
+						fmt.Fprintf(t.W, "%-9s  %s  %s  %s\n", status, l.ReceiptID, l.After, l.ItemID)
+					}
+				}
+			})
+		},
+	}
+	p.registerTree(cmd)
+	cmd.Flags().StringVar(&item, "item", "", "receipts of one item alone")
+	cli.FormatFlag(cmd, &format, "human", "jsonl")
+	return cmd
+}
+
+// find returns the folder of a receipt.
+func (p *place) find(ctx context.Context, a *cli.App, name string) (string, error) {
+	if dir := workflow.Find("", nil, name); dir != "" {
+		return dir, nil
+	}
+	w, list, err := p.history(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	defer w.Store.Close()
+	dir := workflow.Find(w.StoreDir, list, name)
+	if dir == "" {
+		return "", cli.Usage("fiador work list prints the receipts of a folder", "%q is neither the folder of a receipt nor the id of a receipt or an item in the store", canon.Clean(name))
+	}
+	return dir, nil
+}
+
+// Show returns the command that shows a receipt.
+func Show(a *cli.App) *cobra.Command {
+	var p place
+	var format string
+	cmd := &cobra.Command{
+		Use:   "show ID|RECEIPT",
+		Short: "show a receipt: what an item did, and why it ended so",
+		Long: `Show prints what a receipt says. RECEIPT is its id or its folder; ID is an item, whose
+newest receipt is shown. The receipt is not verified.
+
+Exit codes:
+  0  shown
+  2  there is no such receipt, or it cannot be read`,
+		Example: `  fiador work show work-item-1
+  fiador work show work-item-1 --format json | jq .core.reasons`,
+		Args: cli.ExactArgs("ID|RECEIPT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := p.find(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			r, s, err := readReceipt(dir)
+			if err != nil {
+				return err
+			}
+			return cli.PrintAs(a, format, r, func(t cli.Terminal) { showReceipt(t, r, s) })
+		},
+	}
+	p.registerTree(cmd)
+	cli.FormatFlag(cmd, &format, "human", "json")
+	return cmd
+}
+
+// readReceipt reads the receipt in a folder, and what ran.
+func readReceipt(dir string) (receipt.Receipt, workflow.Subject, error) {
+	var s workflow.Subject
+	bad := func(why string) error {
+		return runerr.New(result.CodeUnreadable, "receipt "+screen.Folder(dir)+": "+why, "fiador work verify says what is wrong with it")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return receipt.Receipt{}, s, bad(runerr.Reason(err))
+	}
+	defer root.Close()
+	r, faults, err := verify.Read(root)
+	if err == nil && r == nil {
+		return receipt.Receipt{}, s, bad(faults[0].String())
+	}
+	if err == nil {
+		s, err = workflow.ReadSubject(dir)
+	}
+	if err != nil {
+		return receipt.Receipt{}, s, bad(runerr.Reason(err))
+	}
+	return *r, s, nil
+}
+
+// showReceipt writes a receipt for people.
+func showReceipt(t cli.Terminal, r receipt.Receipt, s workflow.Subject) {
+	c := r.Core
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t.W, "%-9s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
+	}
+	line("item", "%s  %s", s.Item.ID, s.Item.Description)
+	line("status", "%s", c.Status)
+	line("receipt", "%s", r.ReceiptID)
+	line("run", "%s  %s", r.Ephemeral.RunID, r.Ephemeral.StartedAt)
+	for _, why := range c.Reasons {
+		line("reason", "%s", why)
+		if title := reason.Title(reason.ID(why)); title != "" {
+			line("", "%s; fiador explain %s", title, reason.ID(why))
+		}
+	}
+	line("before", "%s", c.Before)
+	line("after", "%s", c.After)
+	for _, a := range c.Artifacts {
+		line(string(a.Op), "%s", screen.Path(a.Path))
+	}
+	limits := s.Item.Constraints
+	line("files", "%d of %d", r.Ephemeral.Metrics.FilesTouched, limits.MaxFiles)
+	line("tool ops", "%d of %d (%s)", c.Trace.Ops, limits.MaxToolOps, c.Trace.Coverage)
+	line("delta", "%d of %d: %d declared, %d tests, %d control, %d other", c.Delta.Total, limits.MaxDeltaSize, c.Delta.Pi, c.Delta.Q, c.Delta.Lambda, c.Delta.O)
+	if c.Tests != nil {
+		line("test", "exit code %d: %q", c.Tests.ExitCode, c.Tests.Argv)
+	}
+	line("policy", "%s  %s", c.Policy, c.PolicySHA256)
+}
+
+// Verify returns the command that verifies receipts.
+func Verify(a *cli.App) *cobra.Command {
+	var p place
+	var ledger ledgers.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "verify [RECEIPT…]",
+		Short: "verify receipts of work items",
+		Long: `Verify makes everything in the folder of a receipt again and compares it: hashes, the
+pack of the run, the later state from the earlier one and the patch. RECEIPT is a folder,
+the id of a receipt or of an item. Without RECEIPT, all receipts of the store and their
+chain are verified.
+
+A receipt that holds is consistent. Its owner could have made it anew; with --ledger, the
+recorded decision of the run proves that it is the one that was made.
+
+Exit codes:
+  0  everything holds
+  1  something does not
+  2  no answer`,
+		Example: `  fiador work verify
+  fiador work verify ./receipt
+  fiador work verify work-item-1 --ledger ./ledger --ledger-key "$verifier"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if ledger.Key != "" && ledger.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
+				return cli.Unfit("name the ledger with --ledger", "--ledger-key is for a ledger, and there is none")
+			}
+			if len(args) == 0 {
+				return p.verifyChain(ctx, a, ledger)
+			}
+			for _, name := range args {
+				dir, err := p.find(ctx, a, name)
+				if err != nil {
+					return err
+				}
+				if err := verifyOne(ctx, a, dir, name, ledger, "; its place in the chain was not looked at"); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	p.registerTree(cmd)
+	cmd.Flags().StringVar(&ledger.Dir, "ledger", "", "folder of the ledger that has the decisions (default: FIADOR_LEDGER; none: the receipts are not authenticated)")
+	cmd.Flags().StringVar(&ledger.Key, "ledger-key", "", "verifier key of the ledger, or a file with it (default: the key that the ledger begins with)")
+	return cmd
+}
+
+// verifyChain verifies all receipts of the store.
+func (p *place) verifyChain(ctx context.Context, a *cli.App, from ledgers.ReadFlags) error {
+	w, list, err := p.history(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer w.Store.Close()
+	n, faults, err := w.Chain()
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		if err := verifyOne(ctx, a, workflow.Find(w.StoreDir, list, l.ReceiptID), l.ItemID, from, ""); err != nil {
+			return err
+		}
+	}
+	a.RejectIf(len(faults) > 0)
+	return cli.PrintText(a, func(t cli.Terminal) {
+		for _, f := range faults {
+			fmt.Fprintln(t.W, "chain: "+screen.Plain(f.String()))
+		}
+		if len(faults) == 0 {
+			fmt.Fprintf(t.W, "chain: %d receipts, each names the one before it\n", n)
+		}
+	})
+}
+
+// verifyOne verifies one folder, and prints what was found.
+func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.ReadFlags, rest string) error {
+	r, faults, err := verify.Folder(dir)
+	if err != nil {
+		return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name the folder of a receipt")
+	}
+	how := "consistent, not authenticated"
+	if len(faults) == 0 && (from.Dir != "" || a.Env("FIADOR_LEDGER") != "") {
+		why, err := inLedger(ctx, a, r, from)
+		if err != nil {
+			return err
+		}
+		if how = "consistent, and the decision in the ledger names it"; why != "" {
+			faults = append(faults, verify.Fault{Path: "ledger", Msg: why})
+		}
+	}
+	a.RejectIf(len(faults) > 0)
+	return cli.PrintText(a, func(t cli.Terminal) {
+		for _, f := range faults {
+			fmt.Fprintln(t.W, screen.Plain(name+": "+f.String()))
+		}
+		if len(faults) == 0 {
+			fmt.Fprintln(t.W, screen.Plain(name+": "+how+rest))
+		}
+	})
+}
+
+// inLedger says why the ledger does not prove a receipt, or "".
+func inLedger(ctx context.Context, a *cli.App, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
+	why = "it has no decision of run " + r.Ephemeral.RunID
+	dir, err := ledgers.Dir(a, from.Dir)
+	if err != nil {
+		return "", err
+	}
+	from.Dir = dir
+	at, w, err := decisionOf(ctx, a, from, r.Ephemeral.RunID)
+	if err != nil || w == nil {
+		return why, err
+	}
+	for _, m := range [][3]string{{"receipt", w.Receipt, r.ReceiptHash}, {"before", w.Before, r.Core.Before}, {"after", w.After, r.Core.After}} {
+		if m[1] != m[2] {
+			return fmt.Sprintf("work.%s of entry %d is not that of the receipt", m[0], at), nil
+		}
+	}
+	return "", nil
+}
+
+// toFolder makes the folder for a replay; remove is called when it is not needed.
+func toFolder(to string) (dir string, remove func(), err error) {
+	remove = func() {}
+	if to == "" {
+		if dir, err = os.MkdirTemp("", "fiador-replay-"); err == nil {
+			top := dir
+			remove = func() { _ = os.RemoveAll(top) }
+			dir = filepath.Join(dir, "tree")
+			err = os.Mkdir(dir, 0o755)
+		}
+	} else {
+		dir, err = filepath.Abs(to)
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if err != nil {
+		return "", remove, cli.Usage("name a new folder", "--to %q: %s", canon.Clean(to), runerr.Reason(err))
+	}
+	return dir, remove, nil
+}
