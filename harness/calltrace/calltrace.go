@@ -4,8 +4,6 @@
 package calltrace
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +60,7 @@ type Call struct {
 	tool   string
 	args   map[string]any
 	once   sync.Once
-	sum    string
+	sum    canon.ContentHash
 }
 
 // Begin counts a call of a tool. A message that calls no tool has an empty name, and is no call.
@@ -118,17 +116,16 @@ func (c *Call) End(ok bool) error {
 func (c *Call) digest() {
 	c.once.Do(func() {
 		text, _ := canon.Canonical(c.args) // they were read from JSON
-		sum := sha256.Sum256(text)
-		c.sum, c.args = hex.EncodeToString(sum[:]), nil
+		c.sum, c.args = canon.Sum(text), nil
 	})
 }
 
 // line is the document of a line.
 type line struct {
-	ArgsSHA256 string `json:"args_sha256"`
-	OK         bool   `json:"ok"`
-	Source     string `json:"source"`
-	Tool       string `json:"tool"` // cut, so that a line is a short one
+	ArgsSHA256 canon.ContentHash `json:"args_sha256"`
+	OK         bool              `json:"ok"`
+	Source     string            `json:"source"`
+	Tool       string            `json:"tool"` // cut, so that a line is a short one
 }
 
 // write writes the line of an open call. After a failure nothing is written any more.

@@ -32,7 +32,7 @@ func (s *sink) Write(b []byte) (int, error) {
 func (s *sink) Close() error { s.closed++; return nil }
 
 // ofNothing is the hash of {}.
-const ofNothing = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+const ofNothing = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 func line(tool string, ok bool) string {
 	return fmt.Sprintf(`{"args_sha256":"%s","ok":%t,"source":"gate","tool":"%s"}`+"\n", ofNothing, ok, tool)

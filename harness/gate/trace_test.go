@@ -43,7 +43,7 @@ func (f *trace) want(t *testing.T, want ...string) {
 	for text := range strings.Lines(f.String()) {
 		var sum, tool string
 		var ok bool
-		if _, err := fmt.Sscanf(strings.NewReplacer(`"`, " ", `,`, " ").Replace(text), "{ args_sha256 : %s ok :%t source : gate tool : %s }", &sum, &ok, &tool); err != nil || len(sum) != 64 {
+		if _, err := fmt.Sscanf(strings.NewReplacer(`"`, " ", `,`, " ").Replace(text), "{ args_sha256 : %s ok :%t source : gate tool : %s }", &sum, &ok, &tool); err != nil || len(sum) != 71 {
 			t.Errorf("%s: %v", text, err)
 		}
 		got = append(got, fmt.Sprintf("%s %t", tool, ok))
@@ -90,7 +90,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	f.want(t, "echo true", "echo false", "never false", "echo false", "echo false", "echo false", "echo true")
-	if !strings.HasPrefix(f.String(), `{"args_sha256":"015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862",`) {
+	if !strings.HasPrefix(f.String(), `{"args_sha256":"sha256:015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862",`) {
 		t.Errorf("the hash of {\"a\":1} is another one: %s", f)
 	}
 }

@@ -165,12 +165,6 @@ func Parse(text string) (Reason, error) {
 	return r, nil
 }
 
-// OfItem says whether the rules of a work item are the reason, so that what was to run next did
-// not run.
-func (r Reason) OfItem() bool {
-	return slices.Contains([]string{Duplicate, InputMissing, MaxDelta, MaxFiles, MaxToolOps, NotAllowed, Protected, StateDrift, Trace}, r.ID)
-}
-
 // Number returns the exit code or the number of the signal, and 0 for other reasons.
 func (r Reason) Number() int {
 	n, err := strconv.Atoi(r.Subject)
