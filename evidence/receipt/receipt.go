@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"encoding/hex"
+	"path"
 	"slices"
 	"strings"
 
@@ -202,6 +203,35 @@ func (r *Result) Files(list []Artifact) {
 			r.ArtifactHashes[a.Path] = a.After
 		}
 	}
+}
+
+// ReceiptsFolder is the folder of a store that has the folders of receipts.
+const ReceiptsFolder = "receipts"
+
+// ResultOf returns what a receipt says of a result.
+func ResultOf(rc Receipt) Result {
+	core := rc.Core
+	r := Result{
+		RunID: rc.Ephemeral.RunID, Status: core.Status, ReceiptID: rc.ReceiptID, ReceiptPath: path.Join(ReceiptsFolder, rc.ReceiptID, ReceiptFile),
+		BeforeHash: core.Before, OutputHash: core.After, Metrics: rc.Ephemeral.Metrics,
+	}
+	r.Files(core.Artifacts)
+	for name := range Scripts(rc) {
+		r.ProofScript = path.Join(ReceiptsFolder, rc.ReceiptID, name)
+	}
+	switch {
+	case core.Status == Success || len(core.Reasons) == 0:
+	case core.Status == Denied:
+		r.DenialReason = core.Reasons[0]
+	case reason.ID(core.Reasons[0]) == reason.Test:
+		r.Error = "Tests failed"
+	default:
+		r.Error = core.Reasons[0]
+		if title := reason.Title(reason.ID(r.Error)); title != "" {
+			r.Error = title + ": " + r.Error
+		}
+	}
+	return r
 }
 
 // MaxOutput is the number of bytes of test_output.

@@ -56,7 +56,7 @@ func TestLines(t *testing.T) {
 	if err := errors.Join(d.End(true), b.End(false), b.End(true), l.Close()); err != nil {
 		t.Error(err)
 	}
-	sum := canon.Sum([]byte(`{"a":"<ä","b":1}`)).Hex()
+	sum := string(canon.Sum([]byte(`{"a":"<ä","b":1}`)))
 	want := strings.Replace(line("d", true), ofNothing, sum, 1) + line("b", false) + line("a", false) + line("c", false)
 	if s.String() != want || s.closed != 1 {
 		t.Errorf("%s, want %s; closed %d times", s, want, s.closed)

@@ -132,7 +132,7 @@ func checkDelta(t *testing.T, f deltaForm, base string, h *Host, script, then st
 	realHost(t, base, "umask 022; cp -a work plain; cd plain; "+script+"\nchown -Rh --reference=$PWD/../work .")
 	_, s := f.ran(t, h, r, script)
 	first := deltaChanged(t, s)
-	if err := s.MoveTo(delta); err != nil {
+	if err := s.MoveTo(delta, nil); err != nil {
 		t.Fatal(err)
 	}
 	checkMoved(t, s, first)

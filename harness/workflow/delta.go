@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/work"
@@ -40,7 +41,7 @@ func (it *item) moveStage(p *execute.Performed) error {
 	it.tried = delta{}
 	it.stage = "stage/" + it.ID
 	if err := it.Store.Folder().MkdirAll("stage", 0o700); err != nil {
-		return storeError(err)
+		return history.Error(err)
 	}
 	if err := p.MoveTo(it.path(it.stage)); err != nil {
 		return runerr.Evidence("what was written could not be moved to the store", err)
@@ -55,7 +56,7 @@ func (it *item) moveStage(p *execute.Performed) error {
 }
 
 // path returns the path of a file of the store on this machine.
-func (it *item) path(name string) string { return filepath.Join(it.StoreDir, filepath.FromSlash(name)) }
+func (it *item) path(name string) string { return filepath.Join(it.Dir, filepath.FromSlash(name)) }
 
 // compare adds the artifacts of a change.
 func (it *item) compare(p *execute.Performed, c change.Change) error {
@@ -127,11 +128,11 @@ func named(p string) bool {
 func (it *item) leaves(at string, folder receipt.Entry) error {
 	text, err := it.Store.Node(folder.Hash)
 	if err != nil {
-		return storeError(err)
+		return history.Error(err)
 	}
 	list, err := receipt.ReadNode(text)
 	if err != nil {
-		return storeError(err)
+		return history.Error(err)
 	}
 	for _, e := range list {
 		p := path.Join(at, e.Name)
@@ -160,7 +161,7 @@ func (it *item) count(p *execute.Performed) error {
 		if a.Before != "" {
 			e, err := it.Store.Entry(it.base, a.Path)
 			if err != nil {
-				return storeError(err)
+				return history.Error(err)
 			}
 			if before, err = it.sideBefore(root, a.Path, e); err != nil {
 				return err

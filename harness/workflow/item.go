@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/secret"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -51,7 +52,7 @@ type item struct {
 	receipt receipt.Receipt
 	key     receipt.Hash
 	move    *workspace.Move
-	replay  *Line // an earlier run of the same item
+	replay  *history.Line // an earlier run of the same item
 }
 
 // do runs the item, and gives its result out.
@@ -95,7 +96,7 @@ func (it *item) do(ctx context.Context) (err error) {
 }
 
 // again gives out the result of an earlier run, whose state the folder has.
-func (it *item) again(l Line) error {
+func (it *item) again(l history.Line) error {
 	r, err := it.resultOf(l)
 	if err != nil {
 		return err
@@ -384,8 +385,8 @@ func (it *item) apply(ctx context.Context) error {
 		it.plan.applied, it.plan.state = it.applied, it.after
 	}
 	l := it.line(it.receipt)
-	it.plan.history = append(it.plan.history, l)
-	return it.settle(l)
+	it.plan.lines = append(it.plan.lines, l)
+	return it.Settle(l)
 }
 
 // clear removes what the item has in the store besides its receipt.

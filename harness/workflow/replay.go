@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/fiador/fiador/evidence/receipt"
-	"github.com/fiador/fiador/evidence/receipt/verify"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -17,8 +17,8 @@ import (
 )
 
 var subjectDecoder canon.Decoder[struct {
-	Agent map[string]any `json:"agent"`
-	Item  map[string]any `json:"item"`
+	Agent any `json:"agent"`
+	Item  any `json:"item"`
 }]
 
 // ReadSubject reads item.json, in the folder of a receipt.
@@ -43,13 +43,9 @@ func ReadSubject(dir string) (Subject, error) {
 	if parts.Agent == nil {
 		return s, nil
 	}
-	agents, err := work.ReadAgents(map[string]any{"agents": map[string]any{s.Item.AgentID: parts.Agent}})
-	if err != nil {
-		return Subject{}, err
-	}
-	a := agents[s.Item.AgentID]
+	a, err := work.ReadAgent("/agent", parts.Agent)
 	s.Agent = &a
-	return s, nil
+	return s, err
 }
 
 // Replayed says how a replay ended. Difference is the first path at which it left another
@@ -73,7 +69,7 @@ func (w *Workflow) Replay(ctx context.Context, r receipt.Receipt, s Subject, fro
 	}
 	p := work.Plan{Items: []work.Item{s.Item}, Scratch: r.Core.Scratch, One: true}
 	p.Items[0].Dependencies = nil
-	source := &plan{Workflow: &Workflow{Deps: w.Deps, Store: from, Tree: tree}, Plan: p}
+	source := &plan{Workflow: &Workflow{Deps: w.Deps, History: history.History{Store: from}, Tree: tree}, Plan: p}
 	source.how = workspace.Options{Scratch: source.scratch}
 	if _, err := source.scan(ctx); err != nil { // now the store knows the nodes of the folder
 		return Replayed{}, err
@@ -125,46 +121,4 @@ func firstDifference(a, b []receipt.Artifact) string {
 		}
 	}
 	return ""
-}
-
-// Chain verifies the receipts of a store: each folder by itself, and that each names the one
-// before it. It returns what does not hold, by receipt.
-func (w *Workflow) Chain() (count int, faults []verify.Fault, err error) {
-	list, err := w.History()
-	if err != nil {
-		return 0, nil, err
-	}
-	previous := ""
-	for _, l := range list {
-		dir := filepath.Join(w.StoreDir, receipts, l.ReceiptID)
-		r, of, err := verify.Folder(dir)
-		if err != nil {
-			of = append(of, verify.Fault{Path: receipt.ReceiptFile, Msg: runerr.Reason(err)})
-		}
-		for _, m := range [][3]string{{"previous", r.Previous, previous}, {"receipt_hash", r.ReceiptHash, l.ReceiptHash}, {"core/after", r.Core.After, l.After}} {
-			if err == nil && m[1] != m[2] {
-				of = append(of, verify.Fault{Path: receipt.ReceiptFile + "#/" + m[0], Msg: "not what the history has"})
-			}
-		}
-		for _, f := range of {
-			faults = append(faults, verify.Fault{Path: l.ReceiptID + "/" + f.Path, Msg: f.Msg})
-		}
-		previous = l.ReceiptHash
-	}
-	return len(list), faults, nil
-}
-
-// Find returns the folder of a receipt, which is named by its folder, by its id, or by the id
-// of an item, whose newest receipt it is then. "": the store has none.
-func Find(storeDir string, list []Line, name string) string {
-	if info, err := os.Stat(filepath.Join(name, receipt.ReceiptFile)); err == nil && info.Mode().IsRegular() {
-		return name
-	}
-	found := ""
-	for _, l := range list {
-		if l.ReceiptID == name || l.ItemID == name {
-			found = filepath.Join(storeDir, receipts, l.ReceiptID)
-		}
-	}
-	return found
 }

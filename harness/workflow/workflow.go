@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -23,11 +24,10 @@ import (
 
 // Workflow runs items on one folder. Its store is locked (Lock).
 type Workflow struct {
+	history.History
 	Deps     harness.Deps
 	Env      func(name string) string // variables of the operator, for agents
 	Gate     *harness.Gate
-	Store    *workspace.Store
-	StoreDir string
 	Tree     string // the folder, a real path
 	Journals string // folder of the journals of changes
 	Read     []string
@@ -83,7 +83,7 @@ type plan struct {
 	*Workflow
 	work.Plan
 	sha     canon.ContentHash
-	history []Line
+	lines   []history.Line
 	ended   map[string]Ended
 	how     workspace.Options
 	state   receipt.Hash // of the folder, by what was applied
@@ -140,7 +140,7 @@ func (w *Workflow) Run(ctx context.Context, doc work.Plan, sha canon.ContentHash
 		return s, err
 	}
 	p.how = workspace.Options{Scratch: p.scratch}
-	if p.history, err = w.History(); err != nil {
+	if p.lines, err = w.Lines(); err != nil {
 		return s, err
 	}
 	if err := p.resumed(ctx); err != nil {
@@ -185,7 +185,7 @@ func (p *plan) waiting(i int) []string {
 			continue
 		}
 		if !ran {
-			for _, l := range slices.Backward(p.history) {
+			for _, l := range slices.Backward(p.lines) {
 				if l.ItemID == id {
 					e.Status = l.Status
 					break
@@ -203,14 +203,14 @@ func (p *plan) waiting(i int) []string {
 // resumed takes the successes of this plan from before, if the folder has the state in which
 // the last run ended.
 func (p *plan) resumed(ctx context.Context) error {
-	if !p.Resume || len(p.history) == 0 {
+	if !p.Resume || len(p.lines) == 0 {
 		return nil
 	}
 	state, err := p.scan(ctx)
-	if err != nil || p.history[len(p.history)-1].After != state.String() {
+	if err != nil || p.lines[len(p.lines)-1].After != state.String() {
 		return err
 	}
-	for _, l := range p.history {
+	for _, l := range p.lines {
 		for _, it := range p.Items {
 			if l.Plan == p.sha && l.ItemID == it.ID {
 				p.ended[it.ID] = Ended{ID: it.ID, Status: l.Status, ReceiptID: l.ReceiptID}

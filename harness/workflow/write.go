@@ -3,24 +3,15 @@ package workflow
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
 )
@@ -82,7 +73,7 @@ func (it *item) core(rep harness.Report, subject []byte) (receipt.Core, error) {
 // ephemeral returns the rest of the receipt.
 func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
 	e := receipt.Ephemeral{
-		RunID: rep.Result.RunID, StartedAt: rep.Result.StartedAt, CompletedAt: rep.Result.CompletedAt, Streams: map[string]string{}, Head: head(it.Tree),
+		RunID: rep.Result.RunID, StartedAt: rep.Result.StartedAt, CompletedAt: rep.Result.CompletedAt, Streams: map[string]string{}, Head: history.Head(it.Tree),
 		Metrics: receipt.Metrics{ToolOpsCount: it.trace.Ops, DeltaSize: it.tried.counted.Total, FilesTouched: len(it.tried.paths())},
 	}
 	if p := rep.Execution; p != nil {
@@ -109,8 +100,8 @@ func (it *item) write(ctx context.Context, rep harness.Report) error {
 		return runerr.Internal("the policy has no canonical form", err)
 	}
 	previous := ""
-	if n := len(it.history); n > 0 {
-		previous = it.history[n-1].ReceiptHash
+	if n := len(it.lines); n > 0 {
+		previous = it.lines[n-1].ReceiptHash
 	}
 	if it.receipt, err = receipt.New(core, it.ephemeral(rep), previous); err != nil {
 		return runerr.Internal("the receipt has no canonical form", err)
@@ -129,10 +120,10 @@ func (it *item) write(ctx context.Context, rep harness.Report) error {
 			return stateError(ctx, err)
 		}
 	}
-	if err := it.place(files); err != nil {
-		return storeError(err)
+	if err := it.Place(it.receipt.ReceiptID, files); err != nil {
+		return history.Error(err)
 	}
-	return it.pend(pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger})
+	return it.Pend(history.Pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger})
 }
 
 // files returns the files of the receipt's folder.
@@ -178,139 +169,12 @@ func (n *nodes) Node(h receipt.Hash) ([]byte, error) {
 // Put does nothing.
 func (n *nodes) Put(receipt.Hash, []byte) {}
 
-// receipts is the folder of receipts, and unfinished the name of one that is being written.
-const (
-	receipts   = "receipts"
-	unfinished = receipts + "/.new"
-)
-
-// place puts the folder of a receipt in its place, as a whole.
-func (it *item) place(files map[string][]byte) error {
-	root := it.Store.Folder()
-	if err := root.RemoveAll(unfinished); err != nil {
-		return err
-	}
-	folders := map[string]bool{unfinished: true, receipts: true}
-	for name := range files {
-		folders[path.Join(unfinished, path.Dir(name))] = true
-	}
-	for _, dir := range slices.Sorted(maps.Keys(folders)) {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		mode := os.FileMode(0o600)
-		if strings.HasSuffix(name, ".sh") {
-			mode = 0o700
-		}
-		if err := writeSynced(root, path.Join(unfinished, name), files[name], mode); err != nil {
-			return err
-		}
-	}
-	delete(folders, receipts)
-	for dir := range folders {
-		if err := syncFolder(root, dir); err != nil {
-			return err
-		}
-	}
-	if err := root.Rename(unfinished, receipts+"/"+it.receipt.ReceiptID); err != nil {
-		return err
-	}
-	return syncFolder(root, receipts)
-}
-
-func writeSynced(root *os.Root, name string, text []byte, mode fs.FileMode) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncFolder(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // answer returns the result of the item.
 func (it *item) answer() receipt.Result {
-	r := resultOf(it.receipt)
+	r := receipt.ResultOf(it.receipt)
 	r.ID, r.TestOutput = it.ID, it.output
 	if r.Status == receipt.Denied && it.denial != "" {
 		r.DenialReason = it.denial
 	}
 	return r
-}
-
-// resultOf returns what a receipt says of a result.
-func resultOf(rc receipt.Receipt) receipt.Result {
-	core := rc.Core
-	r := receipt.Result{
-		RunID: rc.Ephemeral.RunID, Status: core.Status, ReceiptID: rc.ReceiptID, ReceiptPath: path.Join(receipts, rc.ReceiptID, receipt.ReceiptFile),
-		BeforeHash: core.Before, OutputHash: core.After, Metrics: rc.Ephemeral.Metrics,
-	}
-	r.Files(core.Artifacts)
-	for name := range receipt.Scripts(rc) {
-		r.ProofScript = path.Join(receipts, rc.ReceiptID, name)
-	}
-	switch {
-	case core.Status == receipt.Success || len(core.Reasons) == 0:
-	case core.Status == receipt.Denied:
-		r.DenialReason = core.Reasons[0]
-	case reason.ID(core.Reasons[0]) == reason.Test:
-		r.Error = "Tests failed"
-	default:
-		r.Error = core.Reasons[0]
-		if title := reason.Title(reason.ID(r.Error)); title != "" {
-			r.Error = title + ": " + r.Error
-		}
-	}
-	return r
-}
-
-// commit is the name of a commit.
-var commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-
-// head returns the commit that .git/HEAD of a folder leads to, read as text, or "". No program
-// of git is asked.
-func head(tree string) string {
-	read := func(name string) string {
-		if !kernel.Beneath(filepath.ToSlash(filepath.Clean(name)), ".git") {
-			return ""
-		}
-		root, err := os.OpenRoot(tree)
-		if err != nil {
-			return ""
-		}
-		defer root.Close()
-		f, err := root.Open(name)
-		if err != nil {
-			return ""
-		}
-		defer f.Close()
-		text, _ := io.ReadAll(io.LimitReader(f, 8<<20))
-		return string(text)
-	}
-	text := strings.TrimSpace(read(".git/HEAD"))
-	if ref, ok := strings.CutPrefix(text, "ref: "); ok {
-		if text = strings.TrimSpace(read(".git/" + ref)); text == "" {
-			for line := range strings.Lines(read(".git/packed-refs")) {
-				if id, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
-					text = id
-				}
-			}
-		}
-	}
-	if !commit.MatchString(text) {
-		return ""
-	}
-	return text
 }

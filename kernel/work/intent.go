@@ -35,16 +35,22 @@ func ReadAgents(value any) (map[string]Agent, error) {
 	}
 	list := make(map[string]Agent, len(doc.Agents))
 	for _, id := range canon.Names(doc.Agents) {
-		a, at := Agent{Env: []string{}}, canon.Pointer("/agents", id)
-		if err := decode(&agentDecoder, &a, at, doc.Agents[id]); err != nil {
-			return nil, err
-		}
-		if err := a.fault(at); err != nil {
+		a, err := ReadAgent(canon.Pointer("/agents", id), doc.Agents[id])
+		if err != nil {
 			return nil, err
 		}
 		list[id] = a
 	}
 	return list, nil
+}
+
+// ReadAgent reads the entry of an agent, which stands at a pointer. The error is a *Fault.
+func ReadAgent(at string, value any) (Agent, error) {
+	a := Agent{Env: []string{}}
+	if err := decode(&agentDecoder, &a, at, value); err != nil {
+		return a, err
+	}
+	return a, a.fault(at)
 }
 
 func (a Agent) fault(at string) error {

@@ -16,23 +16,22 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // history opens the store and reads its history.
-func (p *place) history(ctx context.Context, a *cli.App) (*workflow.Workflow, []workflow.Line, error) {
-	s, journals, err := p.open(ctx, a)
-	if err != nil {
-		return nil, nil, err
+func (p *place) history(ctx context.Context, a *cli.App) (h history.History, list []history.Line, err error) {
+	if h.Store, _, err = p.open(ctx, a); err != nil {
+		return h, nil, err
 	}
-	w := &workflow.Workflow{Store: s, StoreDir: p.store, Tree: p.dir, Journals: journals}
-	list, err := w.History()
-	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
+	h.Dir = p.store
+	if list, err = h.Lines(); err != nil {
+		err = errors.Join(err, h.Store.Close())
 	}
-	return w, list, nil
+	return h, list, err
 }
 
 // List returns the command that lists receipts.
@@ -52,11 +51,11 @@ Exit codes:
   fiador work list --item work-item-1 --format jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w, list, err := p.history(cmd.Context(), a)
+			h, list, err := p.history(cmd.Context(), a)
 			if err != nil {
 				return err
 			}
-			defer w.Store.Close()
+			defer h.Store.Close()
 			return cli.PrintText(a, func(t cli.Terminal) {
 				for _, l := range list {
 					switch {
@@ -83,15 +82,15 @@ Exit codes:
 
 // find returns the folder of a receipt.
 func (p *place) find(ctx context.Context, a *cli.App, name string) (string, error) {
-	if dir := workflow.Find("", nil, name); dir != "" {
+	if dir := history.Find("", nil, name); dir != "" {
 		return dir, nil
 	}
-	w, list, err := p.history(ctx, a)
+	h, list, err := p.history(ctx, a)
 	if err != nil {
 		return "", err
 	}
-	defer w.Store.Close()
-	dir := workflow.Find(w.StoreDir, list, name)
+	defer h.Store.Close()
+	dir := history.Find(h.Dir, list, name)
 	if dir == "" {
 		return "", cli.Usage("fiador work list prints the receipts of a folder", "%q is neither the folder of a receipt nor the id of a receipt or an item in the store", canon.Clean(name))
 	}
@@ -236,17 +235,17 @@ Exit codes:
 
 // verifyChain verifies all receipts of the store.
 func (p *place) verifyChain(ctx context.Context, a *cli.App, from ledgers.ReadFlags) error {
-	w, list, err := p.history(ctx, a)
+	h, list, err := p.history(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer w.Store.Close()
-	n, faults, err := w.Chain()
+	defer h.Store.Close()
+	n, faults, err := h.Chain()
 	if err != nil {
 		return err
 	}
 	for _, l := range list {
-		if err := verifyOne(ctx, a, workflow.Find(w.StoreDir, list, l.ReceiptID), l.ItemID, from, ""); err != nil {
+		if err := verifyOne(ctx, a, history.Find(h.Dir, list, l.ReceiptID), l.ItemID, from, ""); err != nil {
 			return err
 		}
 	}

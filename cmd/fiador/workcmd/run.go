@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -220,7 +221,7 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 	if err != nil {
 		return nil, err
 	}
-	w.Store, w.StoreDir, w.Tree, w.Journals = s, f.store, f.dir, journals
+	w.History, w.Tree, w.Journals = history.History{Store: s, Dir: f.store}, f.dir, journals
 	unlock, err := s.Lock()
 	if err != nil {
 		_ = s.Close()
@@ -257,7 +258,7 @@ func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 	if err != nil {
 		return s, journals, nil
 	}
-	w := &workflow.Workflow{Store: s, StoreDir: f.store, Tree: f.dir, Journals: journals}
+	w := &workflow.Workflow{History: history.History{Store: s, Dir: f.store}, Tree: f.dir, Journals: journals}
 	if err := errors.Join(recovered(ctx, a, w, false), unlock()); err != nil {
 		_ = s.Close()
 		return nil, "", err

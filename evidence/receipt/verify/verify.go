@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -201,20 +200,20 @@ func (f *folder) agree() {
 		bundle = run.Bundle.SHA256
 	}
 	for _, m := range []struct {
-		member    string
-		got, want any
+		member string
+		same   bool
 	}{
-		{"core/status", core.Status, receipt.StatusOf(run.KernelResultKind, run.Decision.Reasons)},
-		{"core/reasons", core.Reasons, run.Decision.Reasons},
-		{"core/policy", core.Policy, run.Policy.Name},
-		{"core/policy_sha256", core.PolicySHA256, provenance},
-		{"core/intent_sha256", core.IntentSHA256, run.Intent.SHA256},
-		{"core/bundle_sha256", core.BundleSHA256, bundle},
-		{"ephemeral/run_id", f.receipt.Ephemeral.RunID, run.RunID},
-		{"ephemeral/started_at", f.receipt.Ephemeral.StartedAt, run.StartedAt},
-		{"ephemeral/completed_at", f.receipt.Ephemeral.CompletedAt, run.CompletedAt},
+		{"core/status", core.Status == receipt.StatusOf(run.KernelResultKind, run.Decision.Reasons)},
+		{"core/reasons", slices.Equal(core.Reasons, run.Decision.Reasons)},
+		{"core/policy", core.Policy == run.Policy.Name},
+		{"core/policy_sha256", core.PolicySHA256 == provenance},
+		{"core/intent_sha256", core.IntentSHA256 == run.Intent.SHA256},
+		{"core/bundle_sha256", core.BundleSHA256 == bundle},
+		{"ephemeral/run_id", f.receipt.Ephemeral.RunID == run.RunID},
+		{"ephemeral/started_at", f.receipt.Ephemeral.StartedAt == run.StartedAt},
+		{"ephemeral/completed_at", f.receipt.Ephemeral.CompletedAt == run.CompletedAt},
 	} {
-		if !reflect.DeepEqual(m.got, m.want) {
+		if !m.same {
 			f.fault(receipt.ReceiptFile+"#/"+m.member, "not what the result of the run has")
 		}
 	}
