@@ -249,7 +249,13 @@ func (it *item) keep(ctx context.Context, p *execute.Performed) error {
 	return stateError(ctx, err)
 }
 
+// keepNodes keeps the node of a folder and those beneath it. What this run has kept before is
+// not looked at again.
 func (it *item) keepNodes(to workspace.Sink, h receipt.Hash) error {
+	if it.kept[h] {
+		return nil
+	}
+	it.kept[h] = true
 	text, err := it.Store.Node(h)
 	if err != nil {
 		return err

@@ -312,13 +312,25 @@ func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Perform
 			return err
 		}
 	}
-	switch state, err := it.scan(ctx); {
-	case err != nil:
-		return err
-	case state != it.before:
-		p.Observed.Reject(reason.Reason{ID: reason.StateDrift})
+	return it.ready(ctx, p)
+}
+
+// ready prepares the change of the folder, which still has to be what it was before.
+func (it *item) ready(ctx context.Context, p *execute.Performed) error {
+	if len(it.tried.artifacts) > 0 {
+		if err := it.keep(ctx, p); err != nil {
+			return err
+		}
 	}
-	return nil
+	how := it.how
+	how.Now = it.Deps.Now()
+	var err error
+	it.move, err = it.Store.Plan(ctx, it.Tree, it.before, it.after, how)
+	if errors.Is(err, workspace.ErrDrift) {
+		p.Observed.Reject(reason.Reason{ID: reason.StateDrift})
+		return nil
+	}
+	return stateError(ctx, err)
 }
 
 // test runs the test on the folder with the change, in a sandbox of its own, in which nothing
@@ -360,13 +372,13 @@ func testOutput(streams ...command.Captured) string {
 }
 
 // Sealed puts the receipt in its place, and returns what the ledger says of it.
-func (it *item) Sealed(ctx context.Context, rep harness.Report) (*ledger.Work, error) {
+func (it *item) Sealed(_ context.Context, rep harness.Report) (*ledger.Work, error) {
 	if rep.Execution == nil {
 		it.performed()
 		<-it.turn
 		it.before, it.after = it.state, it.state
 	}
-	if err := it.write(ctx, rep); err != nil {
+	if err := it.write(rep); err != nil {
 		return nil, err
 	}
 	r := it.receipt

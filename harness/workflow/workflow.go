@@ -86,8 +86,9 @@ type plan struct {
 	lines   []history.Line
 	ended   map[string]Ended
 	how     workspace.Options
-	state   receipt.Hash // of the folder, by what was applied
-	applied []string     // paths that the level has changed
+	state   receipt.Hash          // of the folder, by what was applied
+	applied []string              // paths that the level has changed
+	kept    map[receipt.Hash]bool // nodes that the store has, with all beneath
 }
 
 // Check reads what a plan needs before anything runs: limits, agents, intents. The error is a
@@ -132,7 +133,7 @@ func (w *Workflow) intent(it work.Item) ([]byte, error) { return it.Intent(w.age
 // The error is a *result.RunError or a *work.Fault: an item has no result then, and no later
 // one ran. What was integrated before stays.
 func (w *Workflow) Run(ctx context.Context, doc work.Plan, sha canon.ContentHash) (Summary, error) {
-	p := &plan{Workflow: w, sha: sha, ended: map[string]Ended{}}
+	p := &plan{Workflow: w, sha: sha, ended: map[string]Ended{}, kept: map[receipt.Hash]bool{}}
 	s := Summary{PlanSHA256: sha, Items: []Ended{}, Blocked: []Blocked{}}
 	var levels [][]int
 	var err error

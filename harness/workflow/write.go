@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 
@@ -88,9 +87,8 @@ func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
 	return e
 }
 
-// write makes the receipt, puts its folder and its objects in their places, and notes that it
-// is pending.
-func (it *item) write(ctx context.Context, rep harness.Report) error {
+// write makes the receipt, puts its folder in its place, and notes that it is pending.
+func (it *item) write(rep harness.Report) error {
 	subject, _, err := subjectPlan.Artifact(&Subject{it.agent, it.Item})
 	if err != nil {
 		return runerr.Internal("the item has no canonical form", err)
@@ -109,16 +107,6 @@ func (it *item) write(ctx context.Context, rep harness.Report) error {
 	files, err := it.files(rep, subject)
 	if err != nil {
 		return err
-	}
-	if core.Status == receipt.Success && len(core.Artifacts) > 0 {
-		if err := it.keep(ctx, rep.Execution); err != nil {
-			return err
-		}
-		how := it.how
-		how.Now = it.Deps.Now()
-		if it.move, err = it.Store.Plan(ctx, it.Tree, it.before, it.after, how); err != nil {
-			return stateError(ctx, err)
-		}
 	}
 	if err := it.Place(it.receipt.ReceiptID, files); err != nil {
 		return history.Error(err)

@@ -17,7 +17,7 @@ import (
 // incoming is the folder of the store for objects that are not durable yet.
 const incoming = "incoming"
 
-// batch keeps new objects. They get their names when all of them are durable, because one sync
+// batch keeps new objects. They get their names when all of them are durable: for many, one sync
 // of the file system takes less time than one of each file. A kill leaves objects under
 // their names or in incoming, which the next batch empties.
 type batch struct {
@@ -76,21 +76,59 @@ func (b *batch) Put(h receipt.Hash, from io.Reader) error {
 	return nil
 }
 
+// few is how many objects are synced one by one. More are synced with their file system.
+const few = 256
+
 // commit makes the objects durable, and then gives them their names.
 func (b *batch) commit() error {
-	if err := unix.Syncfs(int(b.lock.Fd())); err != nil {
+	if len(b.new) == 0 {
+		return nil
+	}
+	if err := b.syncNew(); err != nil {
 		return err
 	}
+	folders := map[string]bool{"objects": true}
 	for h := range b.new {
 		name := objectName(h)
-		if err := b.store.root.MkdirAll(name[:len("objects/ab")], 0o700); err != nil {
+		dir := name[:len("objects/ab")]
+		if err := b.store.root.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 		if err := b.store.root.Rename(incoming+"/"+h.Hex(), name); err != nil {
 			return err
 		}
+		folders[dir] = true
 	}
-	return unix.Syncfs(int(b.lock.Fd()))
+	if len(b.new) > few {
+		return unix.Syncfs(int(b.lock.Fd()))
+	}
+	for dir := range folders {
+		if err := syncNamed(b.store.root, dir); err != nil {
+			return err
+		}
+	}
+	return syncNamed(b.store.root, ".")
+}
+
+// syncNew makes the bytes of the new objects durable.
+func (b *batch) syncNew() error {
+	if len(b.new) > few {
+		return unix.Syncfs(int(b.lock.Fd()))
+	}
+	for h := range b.new {
+		if err := syncNamed(b.store.root, incoming+"/"+h.Hex()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncNamed(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // end ends the batch. Objects that were not committed are gone.

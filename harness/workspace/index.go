@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -31,7 +32,9 @@ type known struct {
 // read. The nil index has none.
 type Index struct {
 	files map[[2]uint64]known
-	seen  map[[2]uint64]known
+	seen  map[[2]uint64]known // by the scan that goes on
+
+	changed bool // since it was read
 }
 
 // settled is how much older than an entry the last change of its file must be. Within the
@@ -89,20 +92,23 @@ func readIndex(root *os.Root) (*Index, error) {
 	return x, nil
 }
 
-// write writes the entries of the files that were seen since the index was read. Others are
-// forgotten.
+// next ends a scan. What it has not seen is forgotten.
+func (x *Index) next() {
+	x.changed = x.changed || !maps.Equal(x.seen, x.files)
+	x.files, x.seen = x.seen, map[[2]uint64]known{}
+}
+
+// write writes the entries, if they have changed since the index was read.
 func (x *Index) write(root *os.Root) error {
-	body := make([]byte, 0, len(x.seen)*indexEntry)
-	changed := len(x.seen) != len(x.files)
-	for at, k := range x.seen {
-		changed = changed || x.files[at] != k
+	if x == nil || !x.changed {
+		return nil
+	}
+	body := make([]byte, 0, len(x.files)*indexEntry)
+	for _, k := range x.files {
 		var err error
 		if body, err = binary.Append(body, binary.LittleEndian, k); err != nil {
 			return err
 		}
-	}
-	if !changed {
-		return nil
 	}
 	sum := receipt.Sum(body)
 	f, err := durable.Create(root, indexName, 0o600)

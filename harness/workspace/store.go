@@ -27,6 +27,7 @@ import (
 // Every object is held against its hash when it is read.
 type Store struct {
 	root  *os.Root
+	index *Index                  // nil: no folder was read yet
 	nodes map[receipt.Hash][]byte // of folders that State has read
 }
 
@@ -39,8 +40,8 @@ func OpenStore(dir string) (*Store, error) {
 	return &Store{root: root, nodes: map[receipt.Hash][]byte{}}, err
 }
 
-// Close closes the folder.
-func (s *Store) Close() error { return s.root.Close() }
+// Close writes the index, and closes the folder.
+func (s *Store) Close() error { return errors.Join(s.index.write(s.root), s.root.Close()) }
 
 // State returns the state of a folder. It reads the files that the index does not know, and
 // keeps none of them. Diff knows the state until the store is closed.
@@ -115,15 +116,19 @@ func (s *Store) Entry(state receipt.Hash, name string) (receipt.Entry, error) {
 }
 
 func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) {
-	var err error
-	if o.Index, err = readIndex(s.root); err != nil {
-		return State{}, err
+	if s.index == nil {
+		var err error
+		if s.index, err = readIndex(s.root); err != nil {
+			return State{}, err
+		}
 	}
+	o.Index = s.index
 	state, err := Scan(ctx, dir, o)
 	if err != nil {
 		return State{}, err
 	}
-	return state, o.Index.write(s.root)
+	s.index.next()
+	return state, nil
 }
 
 func objectName(h receipt.Hash) string { return "objects/" + h.Hex()[:2] + "/" + h.Hex()[2:] }

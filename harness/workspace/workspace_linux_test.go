@@ -67,8 +67,9 @@ func later() time.Time { return time.Now().Add(time.Hour) }
 
 func stateOf(t *testing.T, s *Store, dir string) receipt.Hash {
 	t.Helper()
+	s.index = nil // another process reads what was written
 	state, err := s.State(t.Context(), dir, later())
-	if err != nil {
+	if err = errors.Join(err, s.index.write(s.root)); err != nil {
 		t.Fatal(err)
 	}
 	return state.Hash
@@ -201,6 +202,7 @@ func TestIndex(t *testing.T) {
 			k.Hash[0]++
 			x.seen[at] = k
 		}
+		x.next()
 		if err := x.write(s.root); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +233,9 @@ func TestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.State(t.Context(), dir, info.ModTime().Add(settled/2)); err != nil {
+	s.index = nil
+	_, err = s.State(t.Context(), dir, info.ModTime().Add(settled/2))
+	if err = errors.Join(err, s.index.write(s.root)); err != nil {
 		t.Fatal(err)
 	}
 	forge()
