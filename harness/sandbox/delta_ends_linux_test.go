@@ -191,10 +191,10 @@ func TestDeltaRefused(t *testing.T) {
 	}
 	needTier(t, Full)
 	_, s := deltaForms[0].ran(t, h, Request{Work: base + "/work"}, "rm top; echo x >x")
-	if err := s.MoveTo(base + "/work", nil); !errors.Is(err, unix.ENOTEMPTY) {
+	if err := s.MoveTo(base+"/work", nil); !errors.Is(err, unix.ENOTEMPTY) {
 		t.Error("not empty: ", err)
 	}
-	if err := s.MoveTo(base + "/work/run", nil); !errors.Is(err, unix.ENOTDIR) {
+	if err := s.MoveTo(base+"/work/run", nil); !errors.Is(err, unix.ENOTDIR) {
 		t.Error("a file: ", err)
 	}
 	if os.Geteuid() == 0 {
@@ -204,11 +204,11 @@ func TestDeltaRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Unmount(base+"/merged", 0)
-		if err := s.MoveTo(base + "/merged/d", nil); !errors.Is(err, ErrWhiteouts) || !strings.Contains(err.Error(), base+"/merged/d") {
+		if err := s.MoveTo(base+"/merged/d", nil); !errors.Is(err, ErrWhiteouts) || !strings.Contains(err.Error(), base+"/merged/d") {
 			t.Error("without whiteouts: ", err)
 		}
 	}
-	if err := s.MoveTo(base + "/delta", nil); err != nil { // a refusal takes nothing from the sandbox
+	if err := s.MoveTo(base+"/delta", nil); err != nil { // a refusal takes nothing from the sandbox
 		t.Error(err)
 	}
 	if got := deltaNames(t, base+"/delta"); got != "Dc--------- top, -rw-r--r-- x" {

@@ -76,7 +76,7 @@ func (l layers) names(folder string) (list []string, err error) {
 			continue
 		}
 		if err != nil {
-			continue // no folder: it hides those of lower layers
+			break // no folder: it hides those of lower layers
 		}
 		names, err := tree.ReadNames(fd)
 		for _, name := range names {
@@ -152,8 +152,8 @@ func (l layers) below(folder string, yield func(string) bool) bool {
 
 // MoveTo writes the changes into a new or empty folder, in the form of Request.Delta, and
 // releases everything else that the sandbox holds, except inputs that it owns. Content then
-// reads from that folder, which stays the caller's. A change of the kind other, and a file
-// without a digest, are left out. After an error the folder may hold a part of the changes.
+// reads from that folder, which stays the caller's. A change of the kind other, a file without
+// a digest, and the paths for which leave is true are left out; leave may be nil. After an error the folder may hold a part of the changes.
 //
 // In that form, files and folders have the modes 0644, 0755 and 0755, and a character device
 // 0:0 is a whiteout: its path has no entry. A whiteout stands only where a lower layer has
@@ -233,7 +233,7 @@ func (c *copier) put(one change.Change, from int, below layers) error {
 		return c.fill(in, one.Path, mode)
 	}
 	if err := unix.Mknod(filepath.Join(c.to.Name(), one.Path), unix.S_IFCHR, 0); err != nil {
-		return fmt.Errorf("%s: %q: %w: %w", c.to.Name(), one.Path, ErrWhiteouts, err)
+		return fmt.Errorf("%s: %w: %w", c.to.Name(), ErrWhiteouts, err)
 	}
 	return nil
 }
@@ -255,10 +255,33 @@ func (c *copier) folders(p string) error {
 // Staging says how written files are kept apart from the work folder.
 func (s *Sandbox) Staging() string { return string(s.staging) }
 
-// Hidden makes a folder in the form of Request.Delta that hides one path at the top, unless it
-// is there.
+// sharedMemory is a folder that is in memory on every system.
+const sharedMemory = "/dev/shm"
+
+// DeltaFolder makes a folder whose file system has whiteouts: near, or a new one among the
+// temporary files or in shared memory. Sweep removes a new one when its maker was killed. The
+// error wraps ErrWhiteouts if there is none.
+func DeltaFolder(near string) (dir string, err error) {
+	for _, dir := range []string{near, os.TempDir(), sharedMemory} {
+		if dir != near {
+			if dir, err = os.MkdirTemp(dir, scratchName()+"-"); err != nil {
+				continue
+			}
+		}
+		if err = Hidden(dir, "probe"); err == nil {
+			return dir, os.Remove(filepath.Join(dir, "probe"))
+		}
+		if dir != near {
+			err = errors.Join(err, os.Remove(dir))
+		}
+	}
+	return "", err
+}
+
+// Hidden makes a folder in the form of Request.Delta that hides one path at the top. The error
+// wraps ErrWhiteouts if the file system has no whiteouts.
 func Hidden(dir, name string) error {
-	if err := unless(os.MkdirAll(dir, 0o755), fs.ErrExist); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	if err := unix.Mknod(filepath.Join(dir, name), unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/rehearsal"
@@ -93,6 +95,9 @@ func deltaBase(t *testing.T) (base string, h *Host) {
 	})
 	if err := errors.Join(os.Chmod(base, 0o755), os.Mkdir(base+"/temp", 0o755), os.Mkdir(base+"/work", 0o755)); err != nil {
 		t.Fatal(err)
+	}
+	if err := unix.Mknod(base+"/whiteout", unix.S_IFCHR, 0); err != nil {
+		t.Skip("the file system of the folder for temporary files takes no whiteouts: ", err)
 	}
 	realHost(t, base+"/work", deltaTree)
 	h = NewHost(base + "/temp")
@@ -229,7 +234,7 @@ func deltaRandom(rnd *rand.Rand) string {
 	for range 1 + rnd.IntN(12) {
 		p, q := paths[rnd.IntN(len(paths))], paths[rnd.IntN(len(paths))]
 		fmt.Fprintf(&b, []string{
-			"rm -rf %[1]s\n",
+			"rm -rf %[1]s 2>/dev/null || :\n",
 			"{ rm -rf %[1]s; mkdir -p %[1]s; } 2>/dev/null || :\n",
 			"{ rm -rf %[1]s; mkdir -p $(dirname %[1]s) && echo %[3]d >%[1]s; } 2>/dev/null || :\n",
 			"{ echo %[3]d >>%[1]s; } 2>/dev/null || :\n",

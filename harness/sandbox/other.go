@@ -70,7 +70,16 @@ func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 func (*Sandbox) ChangesSoFar() ([]change.Change, error) { return nil, unsupported() }
 
 // MoveTo returns an error.
-func (*Sandbox) MoveTo(string) error { return unsupported() }
+func (*Sandbox) MoveTo(string, func(string) bool) error { return unsupported() }
+
+// Staging returns "".
+func (*Sandbox) Staging() string { return "" }
+
+// DeltaFolder returns an error.
+func DeltaFolder(string) (string, error) { return "", unsupported() }
+
+// Hidden returns an error.
+func Hidden(string, string) error { return unsupported() }
 
 // Content returns an error.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }

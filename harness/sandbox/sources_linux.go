@@ -238,8 +238,9 @@ func tasksOf(uid int) int {
 func Sweep(temp string) error {
 	err := cgroup.Sweep(cgroup.Machine())
 	dirs, globErr := filepath.Glob(filepath.Join(cmp.Or(temp, os.TempDir()), scratchPrefix+"*"))
+	shared, _ := filepath.Glob(filepath.Join(sharedMemory, scratchPrefix+"*")) // the same pattern
 	err = cmp.Or(err, globErr)
-	for _, dir := range dirs {
+	for _, dir := range append(dirs, shared...) {
 		parts := strings.Split(strings.TrimPrefix(filepath.Base(dir), scratchPrefix), "-")
 		if len(parts) != 3 {
 			continue

@@ -39,11 +39,8 @@ func (d delta) paths() []string {
 // moveStage moves what was written to the store's folder, and compares it with the base.
 func (it *item) moveStage(p *execute.Performed) error {
 	it.tried = delta{}
-	it.stage = "stage/" + it.ID
-	if err := it.Store.Folder().MkdirAll("stage", 0o700); err != nil {
-		return history.Error(err)
-	}
-	if err := p.MoveTo(it.path(it.stage)); err != nil {
+	it.stage = filepath.Join(it.stages, it.ID)
+	if err := p.MoveTo(it.stage); err != nil {
 		return runerr.Evidence("what was written could not be moved to the store", err)
 	}
 	for _, c := range p.Changes {
@@ -54,9 +51,6 @@ func (it *item) moveStage(p *execute.Performed) error {
 	slices.SortFunc(it.tried.artifacts, func(a, b receipt.Artifact) int { return canon.Compare(a.Path, b.Path) })
 	return it.count(p)
 }
-
-// path returns the path of a file of the store on this machine.
-func (it *item) path(name string) string { return filepath.Join(it.Dir, filepath.FromSlash(name)) }
 
 // compare adds the artifacts of a change.
 func (it *item) compare(p *execute.Performed, c change.Change) error {

@@ -39,7 +39,7 @@ type item struct {
 	turn      <-chan struct{} // closed when the item may be integrated
 	performed func()          // says that the item does not need its slot any more
 
-	stage   string // folder with the delta, beneath the store
+	stage   string // folder with the delta
 	base    receipt.Hash
 	before  receipt.Hash
 	tried   delta
@@ -339,7 +339,7 @@ func (it *item) test(ctx context.Context, task execute.Task, p *execute.Performe
 	n := len(task.Sandbox.Actions) - 1
 	t := task
 	t.Sandbox.Actions, t.At, t.Stdin, t.Times = task.Sandbox.Actions[n:], task.At[n:], task.Stdin[n:], nil
-	t.Sandbox.Delta, t.Secrets = it.path(it.stage), nil
+	t.Sandbox.Delta, t.Secrets = it.stage, nil
 	t.Budget = time.Duration(it.TestTimeoutMS) * time.Millisecond
 	t.Rules, t.Ignore = it.Gate.Rules(), func(string) bool { return true }
 	test, err := perform(ctx, t)
@@ -410,7 +410,7 @@ func (it *item) clear() error {
 	if it.stage == "" {
 		return nil
 	}
-	err := it.Store.Folder().RemoveAll(it.stage)
+	err := os.RemoveAll(it.stage)
 	it.stage = ""
 	return err
 }
@@ -420,7 +420,7 @@ func (it *item) hideTrace() (string, error) {
 	if _, err := os.Lstat(filepath.Join(it.Tree, work.Trace)); err != nil {
 		return "", nil
 	}
-	dir := it.path("stage/hidden")
+	dir := filepath.Join(it.stages, ".hidden") // no id begins with a dot
 	return dir, sandbox.Hidden(dir, work.Trace)
 }
 

@@ -22,7 +22,7 @@ type Decided func(ctx context.Context, ledger, runID string) (receiptHash string
 // the folder is neither that nor what it becomes, Recover returns an error, or with discard notes
 // that the change is not applied. It returns what it did, or "".
 func (w *Workflow) Recover(ctx context.Context, decided Decided, discard bool) (did string, err error) {
-	if err := w.Store.Folder().RemoveAll("stage"); err != nil {
+	if err := w.Store.Folder().RemoveAll(history.Stages); err != nil {
 		return "", history.Error(err)
 	}
 	p, err := w.Waiting()

@@ -8,6 +8,8 @@ package workflow
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/harness/workspace"
 	"github.com/fiador/fiador/kernel/canon"
@@ -88,6 +91,7 @@ type plan struct {
 	how     workspace.Options
 	state   receipt.Hash          // of the folder, by what was applied
 	applied []string              // paths that the level has changed
+	stages  string                // folder for changes that are not applied yet
 	kept    map[receipt.Hash]bool // nodes that the store has, with all beneath
 }
 
@@ -141,6 +145,10 @@ func (w *Workflow) Run(ctx context.Context, doc work.Plan, sha canon.ContentHash
 		return s, err
 	}
 	p.how = workspace.Options{Scratch: p.scratch}
+	if p.stages, err = sandbox.DeltaFolder(filepath.Join(w.Dir, history.Stages)); err != nil {
+		return s, runerr.Evidence("there is no folder for changes that are not applied yet", err)
+	}
+	defer os.RemoveAll(p.stages)
 	if p.lines, err = w.Lines(); err != nil {
 		return s, err
 	}

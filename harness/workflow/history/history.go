@@ -201,6 +201,9 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
+// Stages is the folder of a store for changes that are not applied yet.
+const Stages = "stage"
+
 // unfinished is the name of the folder of a receipt that is being written.
 const (
 	unfinished = receipt.ReceiptsFolder + "/.new"
