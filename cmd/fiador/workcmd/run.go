@@ -3,6 +3,7 @@ package workcmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
@@ -193,6 +195,9 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledge
 			return err
 		}
 		a.RejectIf(r.Status != receipt.Success)
+		if a.TTY {
+			a.Term.Message(inWords(r))
+		}
 		return a.Print(b)
 	}
 	summary, err := o.Workflow.Run(ctx, o.plan, sumOf(o))
@@ -208,6 +213,18 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledge
 		return err
 	}
 	return a.Print(b)
+}
+
+// inWords returns a result for people.
+func inWords(r receipt.Result) string {
+	m := r.Metrics
+	switch {
+	case r.Replayed:
+		return r.ID + ": success, as before: the folder has this change"
+	case r.Status == receipt.Success:
+		return fmt.Sprintf("%s: success: %d files, %d regions, %d tool ops", r.ID, m.FilesTouched, m.DeltaSize, m.ToolOpsCount)
+	}
+	return r.ID + ": " + string(r.Status) + ": " + screen.Plain(r.Error+r.DenialReason)
 }
 
 // sumOf returns the hash of the plan's document.
