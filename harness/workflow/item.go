@@ -162,7 +162,7 @@ func (it *item) work(ctx context.Context, task execute.Task, perform harness.Per
 	p.Planned = len(task.Sandbox.Actions)
 	p.Observed.Reject(missing...)
 	it.streams["stdout"], it.streams["stderr"] = p.Stdout.Bytes, p.Stderr.Bytes
-	if err = it.readTrace(p); err == nil {
+	if err = it.readTrace(p, agent.Secrets); err == nil {
 		err = it.moveStage(p)
 	}
 	if err != nil {
@@ -225,8 +225,8 @@ func (it *item) secrets(t *execute.Task) error {
 	return nil
 }
 
-// readTrace counts the uses of tools.
-func (it *item) readTrace(p *execute.Performed) error {
+// readTrace counts the uses of tools. A trace that repeats a secret is not kept.
+func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 	if it.agent == nil {
 		it.trace = receipt.Trace{Coverage: receipt.Complete, Ops: p.Done}
 		return nil
@@ -239,6 +239,10 @@ func (it *item) readTrace(p *execute.Performed) error {
 		text, err := content(p, c.Path, maxTrace)
 		if err != nil {
 			return runerr.Evidence("the trace could not be read", err)
+		}
+		if secrets != nil && secrets.Repeats(text) {
+			p.Observed.Reject(reason.Answer(0))
+			return nil
 		}
 		ops, err := work.ReadTrace(text)
 		if err != nil {
