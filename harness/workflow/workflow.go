@@ -8,6 +8,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,8 +96,14 @@ type plan struct {
 	kept    map[receipt.Hash]bool // nodes that the store has, with all beneath
 }
 
+// BeyondProfile is the error of an item that asks for more than the profile allows.
+type BeyondProfile struct{ *work.Fault }
+
+// Unwrap returns the fault.
+func (e *BeyondProfile) Unwrap() error { return e.Fault }
+
 // Check reads what a plan needs before anything runs: limits, agents, intents. The error is a
-// *work.Fault, or a *result.RunError.
+// *work.Fault, perhaps in a *BeyondProfile, or a *result.RunError.
 func (w *Workflow) Check(p work.Plan) (work.Plan, [][]int, error) {
 	levels, err := p.Levels()
 	if err != nil {
@@ -105,6 +112,9 @@ func (w *Workflow) Check(p work.Plan) (work.Plan, [][]int, error) {
 	p.Items = slices.Clone(p.Items)
 	for i, it := range p.Items {
 		if p.Items[i], err = it.Narrow(w.Gate.Profile.TimeoutMS, w.Gate.Profile.MaxOutputFiles); err != nil {
+			if f, ok := errors.AsType[*work.Fault](err); ok {
+				err = &BeyondProfile{f}
+			}
 			return p, nil, err
 		}
 		if _, err = w.intent(p.Items[i]); err != nil {

@@ -67,10 +67,15 @@ func read[T any](ctx context.Context, a *cli.App, name string, form document.For
 
 // placed gives a *work.Fault its place in a document.
 func placed(text document.Text, err error) error {
-	if f, ok := errors.AsType[*work.Fault](err); ok {
-		return text.Invalid(f.Pointer, f.Msg, f.Hint)
+	f, ok := errors.AsType[*work.Fault](err)
+	if !ok {
+		return err
 	}
-	return err
+	e := text.Invalid(f.Pointer, f.Msg, f.Hint)
+	if errors.As(err, new(*workflow.BeyondProfile)) {
+		e.Code = result.CodeProfile
+	}
+	return e
 }
 
 // opened is a plan that can be checked or run.

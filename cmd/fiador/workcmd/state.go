@@ -1,4 +1,4 @@
-// Package workcmd has the commands for the states of a folder.
+// Package workcmd has the commands for work items and the states of a folder.
 package workcmd
 
 import (
@@ -23,20 +23,26 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Work returns the group of commands for states.
+// Work returns the group of commands for work items and states.
 func Work(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "work",
-		Short: "the states of a folder: hash, keep, compare, bring back",
-		Long: `Work names the content of a folder by one hash, keeps it, compares two such states, and
-brings one back. A state has files, links and folders, with their content and whether
+		Short: "work items: an agent's change as a whole or not at all; states of a folder",
+		Long: `Work runs the items of a plan on a folder, each as a whole or not at all: what an agent
+has written is applied if the policy, the limits of the item and its test accept it.
+Every item leaves a receipt, which can be verified, and run again elsewhere.
+
+It also names the content of a folder by one hash, keeps it, compares two such states,
+and brings one back. A state has files, links and folders, with their content and whether
 their owner can execute them. Left out are .git and empty folders.
 
 Exit codes:
-  0  done; for diff: no difference
-  1  diff: the states differ
-  2  no answer, and nothing is changed`,
-		Example: `  fiador work state
+  0  done
+  1  an item has no success, a receipt does not hold, or states differ
+  2  no answer`,
+		Example: `  fiador work run plan.json --agents agents.json
+  fiador work verify
+  fiador work state
   before=$(fiador work freeze)
   fiador work diff "$before"
   fiador work thaw "$before"`,
