@@ -52,6 +52,39 @@ func (e entry) put(t *testing.T, dir string) {
 	}
 }
 
+// TestFileSystems: a state has the same hash on every file system.
+func TestFileSystems(t *testing.T) {
+	entries := []entry{{"a", "100644", "one", ""}, {"b/c", "100755", "two", ""}, {"b/é", "120000", "", "../a"}}
+	put := func(t *testing.T, dir string) receipt.Hash {
+		for _, e := range entries {
+			e.put(t, dir)
+		}
+		return stateOf(t, store(t), dir)
+	}
+	want := put(t, t.TempDir())
+	t.Run("tmpfs", func(t *testing.T) {
+		dir, err := os.MkdirTemp("/dev/shm", "state-")
+		if err != nil {
+			t.Skipf("no shared memory here: %v", err)
+		}
+		defer os.RemoveAll(dir)
+		if got := put(t, dir); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+	t.Run("xfs", func(t *testing.T) {
+		dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
+		script := `truncate -s 400M "$1" && mkfs.xfs -q -m reflink=1 "$1" && mount -o loop "$1" "$2"`
+		if out, err := exec.Command("sh", "-c", script, "sh", image, dir).CombinedOutput(); err != nil {
+			t.Skipf("no xfs can be mounted here: %v: %s", err, out)
+		}
+		defer exec.Command("umount", dir).Run()
+		if got := put(t, dir); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
 func store(t *testing.T) *Store {
 	t.Helper()
 	s, err := OpenStore(filepath.Join(t.TempDir(), "store"))
