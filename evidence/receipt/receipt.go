@@ -259,10 +259,11 @@ const replayScript = `#!/bin/sh
 # state that its change leads to. Arguments go to fiador work replay: --tree names a folder
 # with the state that the item began with, --policy the profile.
 set -eu
-found=$("${FIADOR:-fiador}" work replay "$(dirname -- "$0")" "$@")
+code=0
+found=$("${FIADOR:-fiador}" work replay "$(dirname -- "$0")" "$@") || code=$?
 if [ "$found" != "MATCH HASH" ]; then
   echo "$found" >&2
-  exit 1
+  exit "$((code ? code : 1))"
 fi
 echo "HASH"
 `

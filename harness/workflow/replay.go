@@ -68,7 +68,7 @@ func (w *Workflow) Replay(ctx context.Context, r receipt.Receipt, s Subject, fro
 		return Replayed{}, runerr.New(result.CodeEvidence, "core/base: "+err.Error(), "")
 	}
 	p := work.Plan{Items: []work.Item{s.Item}, Scratch: r.Core.Scratch, One: true}
-	p.Items[0].Dependencies = nil
+	w.alone = true // what the item waited for is in the state
 	source := &plan{Workflow: &Workflow{Deps: w.Deps, History: history.History{Store: from}, Tree: tree}, Plan: p}
 	source.how = workspace.Options{Scratch: source.scratch}
 	if _, err := source.scan(ctx); err != nil { // now the store knows the nodes of the folder

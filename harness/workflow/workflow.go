@@ -42,6 +42,7 @@ type Workflow struct {
 	Only   []string // ids; nil: all
 	Resume bool     // results of this plan from before count
 	Rerun  bool     // no earlier result is taken
+	alone  bool     // no item waits for another
 
 	// Result takes the result of an item. It is called for one after another, in the order
 	// in which they were integrated.
@@ -197,6 +198,9 @@ func (w *Workflow) Run(ctx context.Context, doc work.Plan, sha canon.ContentHash
 // with this plan counts by its newest receipt.
 func (p *plan) waiting(i int) []string {
 	list := []string{}
+	if p.alone {
+		return list
+	}
 	for _, id := range p.Items[i].Dependencies {
 		e, ran := p.ended[id]
 		if !ran && (p.Only == nil || slices.Contains(p.Only, id)) && !slices.Contains(p.Outside(i), id) {
