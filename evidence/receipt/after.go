@@ -149,7 +149,7 @@ func (e *edit) entry(nodes Nodes, at string, was Entry) (Entry, error) {
 	if a == nil {
 		return now, nil
 	}
-	if err := a.check(); err != nil {
+	if err := a.check(was.Mode); err != nil {
 		return Entry{}, fmt.Errorf("%q: %w", at, err)
 	}
 	if a.Op == Delete {
@@ -162,13 +162,18 @@ func (e *edit) entry(nodes Nodes, at string, was Entry) (Entry, error) {
 	return Entry{Mode: a.Mode, Hash: h}, err
 }
 
-// check says whether the members of an artifact go together.
-func (a *Artifact) check() error {
+// check says whether the members of an artifact go together, and with the earlier mode.
+func (a *Artifact) check(was Mode) error {
 	mode := a.Mode == File || a.Mode == Executable || a.Mode == Link
 	op := map[Op][2]bool{Create: {false, true}, Modify: {true, true}, Delete: {true, false}}
 	want, known := op[a.Op]
-	if !mode || !known || want != [2]bool{a.Before != "", a.After != ""} {
+	switch {
+	case !mode || !known || want != [2]bool{a.Before != "", a.After != ""}:
 		return errors.New("the members of the artifact do not go together")
+	case a.Op == Delete && a.Mode != was:
+		return errors.New("the earlier state has another mode there")
+	case a.Before == a.After && a.Mode == was:
+		return errors.New("nothing changes there")
 	}
 	return nil
 }

@@ -29,10 +29,6 @@ const (
 // StatusOf returns the status that an outcome and the reasons of a decision give.
 func StatusOf(outcome kernel.Outcome, reasons []string) Status {
 	list := reason.Read(reasons)
-	denying := []string{
-		reason.MaxFiles, reason.MaxToolOps, reason.MaxDelta, reason.Duplicate, reason.NotAllowed, reason.Protected,
-		reason.OutputKind, reason.OutputName, reason.OutputLimit, reason.WriteOutsideRoot,
-	}
 	switch {
 	case outcome != kernel.OutcomeBundle:
 		return Denied
@@ -40,10 +36,18 @@ func StatusOf(outcome kernel.Outcome, reasons []string) Status {
 		return Success
 	case list.End.ID == reason.Timeout:
 		return Timeout
-	case list.End.ID == "" && slices.ContainsFunc(denying, list.Has):
+	case list.End.ID == "" && slices.ContainsFunc(reasons, denies):
 		return Denied
 	}
 	return Failure
+}
+
+// denies says whether a reason is one of those for which a change is not admitted.
+func denies(text string) bool {
+	return slices.Contains([]string{
+		reason.MaxFiles, reason.MaxToolOps, reason.MaxDelta, reason.Duplicate, reason.NotAllowed, reason.Protected,
+		reason.OutputKind, reason.OutputName, reason.OutputLimit, reason.WriteOutsideRoot,
+	}, reason.ID(text))
 }
 
 // Receipt is RECEIPT.json.
@@ -222,7 +226,7 @@ func ResultOf(rc Receipt) Result {
 	switch {
 	case core.Status == Success || len(core.Reasons) == 0:
 	case core.Status == Denied:
-		r.DenialReason = core.Reasons[0]
+		r.DenialReason = core.Reasons[max(0, slices.IndexFunc(core.Reasons, denies))]
 	case reason.ID(core.Reasons[0]) == reason.Test:
 		r.Error = "Tests failed"
 	default:

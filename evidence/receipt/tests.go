@@ -34,11 +34,12 @@ func goCounts(stdout []byte) (passed, failed int, ok bool) {
 	return passed, failed, ok
 }
 
-// tapLine is a test line of TAP at the outermost level.
-var tapLine = regexp.MustCompile(`^(not )?ok\b(?:[^#]*#\s*(?i:(todo|skip)))?`)
+// tapLine is a test line of TAP at the outermost level, up to its directive. The number sign of
+// a directive is the first that has no backslash before it.
+var tapLine = regexp.MustCompile(`^(not )?ok(?:\s|$)(?:(?:[^#\\]|\\.)*#\s*(?i:(todo\b|skip)))?`)
 
 // tapPlan is the line that makes an output TAP.
-var tapPlan = regexp.MustCompile(`(?m)^(?:TAP version 1[34]|1\.\.[0-9]+)\s*$`)
+var tapPlan = regexp.MustCompile(`(?m)^(?:TAP version 1[34]|1\.\.[0-9]+(?:\s+#.*)?)\s*$`)
 
 // tapCounts counts the tests of TAP. A test that is to do, or skipped, counts as passed, as TAP
 // has it.
