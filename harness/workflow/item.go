@@ -52,7 +52,6 @@ type item struct {
 	receipt receipt.Receipt
 	key     receipt.Hash
 	move    *workspace.Move
-	replay  *history.Line // an earlier run of the same item
 }
 
 // do runs the item, and gives its result out.
