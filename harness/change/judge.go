@@ -3,7 +3,6 @@ package change
 import (
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -348,7 +347,7 @@ func (j *judge) reasons() []string {
 		for p := range paths {
 			r := reason.Reason{ID: code}
 			if code != reason.OutputLimit {
-				r.Subject = j.show(p)
+				r.Subject = reason.Path(p)
 			}
 			of = append(of, r.String())
 		}
@@ -361,20 +360,6 @@ func (j *judge) reasons() []string {
 	}
 	slices.SortFunc(list, canon.Compare)
 	return list
-}
-
-// show returns a path as a reason names it. A path that would not print, or that could be
-// mistaken for something else, is cut, quoted and escaped.
-func (j *judge) show(path string) string {
-	view, known := j.views[path]
-	if !known {
-		view = pathname.Inspect(path)
-	}
-	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
-	if view.Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {
-		return path
-	}
-	return reason.Quoted(path)
 }
 
 // IsClean says whether a path can be opened and stays beneath the folder that it is relative

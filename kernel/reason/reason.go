@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // The ids of the reasons that reject an execution, or the run of a work item.
@@ -102,6 +103,16 @@ func actionAt(action int) string { return "/actions/" + strconv.Itoa(action) }
 // Quoted returns a path as a reason shows it if the path would not print, or could be
 // mistaken for something else. The path is cut, quoted and escaped to ASCII.
 func Quoted(path string) string { return strconv.QuoteToASCII(canon.Cut(path)) }
+
+// Path returns a path as a reason shows it. One that would not print, or that could be mistaken
+// for something else, is quoted.
+func Path(path string) string {
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
+	if pathname.Inspect(path).Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {
+		return path
+	}
+	return Quoted(path)
+}
 
 // Finding returns the reason of a rule's denial or question: ID POINTER. The pointer of
 // the whole intent is empty, and the space stays.

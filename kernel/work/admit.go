@@ -10,16 +10,6 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// The reasons of a denial. Those of a path have it behind a space.
-const (
-	TooManyFiles = "MAX_FILES"
-	TooManyOps   = "MAX_TOOL_OPS"
-	TooLarge     = "MAX_DELTA"
-	Duplicate    = "DUPLICATE"
-	Protected    = "PROTECTED"
-	NotAllowed   = "NOT_ALLOWED"
-)
-
 // maxReasons is how many paths the reasons of one kind name. Behind them, the bare id says that
 // there are more.
 const maxReasons = 100
@@ -46,14 +36,14 @@ func (i Item) Admit(t Tried) (reasons []string, denial string) {
 		id, name  string
 		got, most int
 	}{
-		{TooManyFiles, "files", len(t.Paths), c.MaxFiles}, {TooManyOps, "tool ops", t.Ops, c.MaxToolOps}, {TooLarge, "delta size", t.Delta.Total, c.MaxDeltaSize},
+		{reason.MaxFiles, "files", len(t.Paths), c.MaxFiles}, {reason.MaxToolOps, "tool ops", t.Ops, c.MaxToolOps}, {reason.MaxDelta, "delta size", t.Delta.Total, c.MaxDeltaSize},
 	} {
 		if m.got > m.most {
 			deny(m.id, "Exceeded max "+m.name+": "+strconv.Itoa(m.got)+" > "+strconv.Itoa(m.most))
 		}
 	}
 	if t.DuplicateOf != "" {
-		deny(Duplicate, "Duplicate of "+t.DuplicateOf)
+		deny(reason.Duplicate, "Duplicate of "+t.DuplicateOf)
 	}
 	paths := slices.Clone(t.Paths)
 	slices.SortFunc(paths, canon.Compare)
@@ -66,8 +56,8 @@ func (i Item) Admit(t Tried) (reasons []string, denial string) {
 		id, text string
 		denies   func(path string) bool
 	}{
-		{Protected, "Protected: ", func(path string) bool { return tested(path) || matches(i.Protect, path) }},
-		{NotAllowed, "Not allowed: ", func(path string) bool { return i.Allow != nil && !matches(i.Allow, path) }},
+		{reason.Protected, "Protected: ", func(path string) bool { return tested(path) || matches(i.Protect, path) }},
+		{reason.NotAllowed, "Not allowed: ", func(path string) bool { return i.Allow != nil && !matches(i.Allow, path) }},
 	} {
 		n := 0
 		for _, path := range paths {
@@ -77,7 +67,7 @@ func (i Item) Admit(t Tried) (reasons []string, denial string) {
 			if n++; n > maxReasons {
 				deny(m.id, "")
 			} else {
-				deny(m.id+" "+show(path), m.text+show(path))
+				deny(m.id+" "+reason.Path(path), m.text+reason.Path(path))
 			}
 		}
 	}
@@ -101,14 +91,4 @@ func (i Item) testWords() []string {
 	}
 	slices.Sort(words)
 	return words
-}
-
-// show returns a path as a reason names it. A path that would not print, or that could be
-// mistaken for something else, is quoted.
-func show(path string) string {
-	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
-	if pathname.Inspect(path).Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {
-		return path
-	}
-	return reason.Quoted(path)
 }
