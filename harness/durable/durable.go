@@ -14,7 +14,7 @@
 //  5. The folder is synced, where folders can be synced.
 //
 // A kill before step 4 leaves what stood at the place, and one after it leaves the new
-// file. A kill can leave the temporary name behind. An error before step 5 leaves what
+// file. A kill can leave the temporary name behind, by which [Orphan] knows it. An error before step 5 leaves what
 // stood at the place, and removes the temporary file. An error in step 5 leaves the new
 // file, which may be lost with the power.
 //
@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -47,11 +48,13 @@ type File struct {
 	name, temp string
 }
 
+const tempPrefix = ".fiador-"
+
 // Create begins a file that is to have a name beneath a folder, with the permissions that
 // the umask leaves of mode. The folder has to stay open until the file has ended.
 func Create(root *os.Root, name string, mode fs.FileMode) (*File, error) {
 	for i := range 10000 {
-		temp := filepath.Join(filepath.Dir(name), ".fiador-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(i))
+		temp := filepath.Join(filepath.Dir(name), tempPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(i))
 		f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if err == nil {
 			return &File{File: f, root: root, name: name, temp: temp}, nil
@@ -61,6 +64,18 @@ func Create(root *os.Root, name string, mode fs.FileMode) (*File, error) {
 		}
 	}
 	return nil, fs.ErrExist
+}
+
+// Orphan says whether a name is that of a temporary file whose process has ended.
+func Orphan(name string) bool {
+	rest, ours := strings.CutPrefix(name, tempPrefix)
+	digits, _, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(digits)
+	if !ours || err != nil {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	return err == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // Write puts text into a new file. The error wraps fs.ErrExist if something stands there.

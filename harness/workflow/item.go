@@ -375,10 +375,13 @@ func testOutput(streams ...command.Captured) string {
 }
 
 // Sealed puts the receipt in its place, and returns what the ledger says of it.
-func (it *item) Sealed(_ context.Context, rep harness.Report) (*ledger.Work, error) {
+func (it *item) Sealed(ctx context.Context, rep harness.Report) (*ledger.Work, error) {
 	if rep.Execution == nil {
 		it.performed()
 		<-it.turn
+		if ctx.Err() != nil { // an item before it may be pending
+			return nil, runerr.Stopped()
+		}
 		it.before, it.after = it.state, it.state
 	}
 	if err := it.write(rep); err != nil {

@@ -17,27 +17,31 @@ import (
 // decision names, or "" if the ledger has no decision of that run.
 type Decided func(ctx context.Context, ledger, runID string) (receiptHash string, err error)
 
-// Recover ends what a killed run has left pending. A receipt whose decision no ledger has is
-// removed. Otherwise its change is applied if the folder is what it was before, and noted. If
+// Recover ends what a killed run has left pending. A receipt that is not in its place, or whose
+// decision its ledger does not have, is removed. Otherwise its change is applied if the folder is what it was before, and noted. If
 // the folder is neither that nor what it becomes, Recover returns an error, or with discard notes
 // that the change is not applied. It returns what it did, or "".
 func (w *Workflow) Recover(ctx context.Context, decided Decided, discard bool) (did string, err error) {
-	if err := w.Store.Folder().RemoveAll(history.Stages); err != nil {
-		return "", history.Error(err)
+	if err := w.Sweep(); err != nil {
+		return "", err
 	}
 	p, err := w.Waiting()
 	if err != nil || p == nil {
 		return "", err
 	}
-	l := p.Line
-	if p.Ledger != "" {
-		hash, err := decided(ctx, p.Ledger, p.RunID)
-		if err != nil {
-			return "", err
-		}
-		if hash != l.ReceiptHash {
-			return "the killed run of item " + l.ItemID + " was not recorded, and nothing of it is kept", w.Drop(*p)
-		}
+	l, kept := p.Line, false
+	if p.Ledger == "" {
+		kept, err = w.Placed(l.ReceiptID)
+	} else {
+		var hash string
+		hash, err = decided(ctx, p.Ledger, p.RunID)
+		kept = hash == l.ReceiptHash
+	}
+	if err != nil {
+		return "", err
+	}
+	if !kept {
+		return "the killed run of item " + l.ItemID + " was not decided, and nothing of it is kept", w.Drop(*p)
 	}
 	if l.Status != receipt.Success || l.Before == l.After {
 		return "the receipt of item " + l.ItemID + " is noted", w.Settle(l)
@@ -58,20 +62,23 @@ func (w *Workflow) bring(ctx context.Context, l history.Line, discard bool) (did
 	if err != nil {
 		return "", err
 	}
-	switch state.String() {
-	case l.After:
+	before, after, err := l.States()
+	if err != nil {
+		return "", err
+	}
+	switch state {
+	case after:
+		if err := w.Store.Prune(ctx, w.Tree, before, after); err != nil {
+			return "", stateError(ctx, err)
+		}
 		return "the change of item " + l.ItemID + " is applied", w.Settle(l)
-	case l.Before:
+	case before:
 	default:
 		if discard {
 			l.Discarded = true
 			return "the change of item " + l.ItemID + " is discarded", w.Settle(l)
 		}
-		return "", w.edited(ctx, l, state)
-	}
-	after, err := receipt.ParseHash(l.After)
-	if err != nil {
-		return "", history.Error(err)
+		return "", w.edited(ctx, l, before, state)
 	}
 	m, err := w.Store.Plan(ctx, w.Tree, state, after, p.how)
 	if err != nil {
@@ -85,12 +92,10 @@ func (w *Workflow) bring(ctx context.Context, l history.Line, discard bool) (did
 }
 
 // edited is the error for a folder that was edited while a change is pending.
-func (w *Workflow) edited(ctx context.Context, l history.Line, state receipt.Hash) error {
+func (w *Workflow) edited(ctx context.Context, l history.Line, before, state receipt.Hash) error {
 	first := ""
-	if before, err := receipt.ParseHash(l.Before); err == nil {
-		if list, err := w.Store.Diff(ctx, before, state); err == nil && len(list) > 0 {
-			first = ": " + canon.Quote(list[0].Path)
-		}
+	if list, err := w.Store.Diff(ctx, before, state); err == nil && len(list) > 0 {
+		first = ": " + canon.Quote(list[0].Path)
 	}
 	return runerr.New(result.CodeEvidence, "the change of item "+l.ItemID+" was decided and not applied, and the folder was edited since then"+first,
 		"put the folder back and run the command again, or keep the edit with fiador work run --discard", runerr.With("receipt_id", l.ReceiptID))

@@ -156,7 +156,7 @@ func (w *Workflow) Run(ctx context.Context, doc work.Plan, sha canon.ContentHash
 		return s, err
 	}
 	p.how = workspace.Options{Scratch: p.scratch}
-	if p.stages, err = sandbox.DeltaFolder(filepath.Join(w.Dir, history.Stages)); err != nil {
+	if p.stages, err = sandbox.DeltaFolder(filepath.Join(w.Dir, history.StageFolder)); err != nil {
 		return s, runerr.Evidence("there is no folder for changes that are not applied yet", err)
 	}
 	defer os.RemoveAll(p.stages)

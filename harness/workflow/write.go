@@ -87,7 +87,7 @@ func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
 	return e
 }
 
-// write makes the receipt, puts its folder in its place, and notes that it is pending.
+// write makes the receipt, notes that it is pending, and puts its folder in its place.
 func (it *item) write(rep harness.Report) error {
 	subject, _, err := subjectPlan.Artifact(&Subject{it.agent, it.Item})
 	if err != nil {
@@ -108,10 +108,10 @@ func (it *item) write(rep harness.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := it.Place(it.receipt.ReceiptID, files); err != nil {
-		return history.Error(err)
+	if err := it.Pend(history.Pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger}); err != nil {
+		return err
 	}
-	return it.Pend(history.Pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger})
+	return history.Error(it.Place(it.receipt.ReceiptID, files))
 }
 
 // files returns the files of the receipt's folder.

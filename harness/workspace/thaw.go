@@ -96,14 +96,35 @@ func (m *Move) Apply(ctx context.Context, journals string) error {
 		return &ApplyError{err}
 	}
 	ctx = context.WithoutCancel(ctx) // the folder is changed
-	for _, d := range slices.Backward(m.List) {
-		if d.Before.Mode == receipt.Folder && d.After.Mode == "" {
-			_ = m.root.Remove(filepath.FromSlash(d.Path)) // what no state has keeps its folder
-		}
-	}
+	prune(m.root, m.List)
 	if err := m.store.hasState(ctx, m.dir, m.to, m.how); err != nil {
 		return fmt.Errorf("the state was brought back, and another program has changed it: %w", err)
 	}
+	return nil
+}
+
+// prune removes the folders that only the earlier state has.
+func prune(root *os.Root, list []Difference) {
+	for _, d := range slices.Backward(list) {
+		if d.Before.Mode == receipt.Folder && d.After.Mode == "" {
+			_ = root.Remove(filepath.FromSlash(d.Path)) // what no state has keeps its folder
+		}
+	}
+}
+
+// Prune removes the folders that only the earlier of two states has, from a folder that has
+// the later one: a kill can leave them empty.
+func (s *Store) Prune(ctx context.Context, dir string, from, to receipt.Hash) error {
+	list, err := s.Diff(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	prune(root, list)
 	return nil
 }
 

@@ -1,9 +1,12 @@
 package workcmd
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 
@@ -291,12 +294,40 @@ func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 // decided looks for the decision of a run in a ledger.
 func decided(a *cli.App) workflow.Decided {
 	return func(ctx context.Context, dir, runID string) (hash string, err error) {
-		_, w, err := decisionOf(ctx, a, ledgers.ReadFlags{Dir: dir}, runID)
+		from := ledgers.ReadFlags{Dir: dir}
+		_, w, err := decisionOf(ctx, a, from, runID)
+		if w == nil && err == nil {
+			w, err = unsigned(a, from, runID)
+		}
 		if w != nil {
 			hash = w.Receipt
 		}
 		return hash, err
 	}
+}
+
+// unsigned looks for the decision of a run behind the last checkpoint. A kill can leave it
+// there, and the next entry of the ledger signs it.
+func unsigned(a *cli.App, from ledgers.ReadFlags, runID string) (w *ledger.Work, err error) {
+	err = ledgers.Reading(a, from, func(r *disk.Reader) error {
+		text, err := r.Text()
+		for in := bufio.NewReader(text); err == nil; {
+			var line []byte
+			line, err = in.ReadBytes('\n')
+			l, lineErr := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+			if lineErr != nil {
+				continue
+			}
+			if rec, recErr := ledger.ParseRecord(l.Entry); recErr == nil && rec.RunID == runID && rec.Kind == ledger.KindDecision {
+				w = rec.Work
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	})
+	return w, err
 }
 
 // decisionOf returns the member work of the decision of a run, and its index; nil if the ledger

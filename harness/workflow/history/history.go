@@ -49,6 +49,15 @@ type Line struct {
 // Success says whether the change of the receipt was applied.
 func (l Line) Success() bool { return l.Status == receipt.Success && !l.Discarded }
 
+// States returns the states before and after.
+func (l Line) States() (before, after receipt.Hash, err error) {
+	before, err = receipt.ParseHash(l.Before)
+	if err == nil {
+		after, err = receipt.ParseHash(l.After)
+	}
+	return before, after, Error(err)
+}
+
 var (
 	linePlan    canon.Plan[Line]
 	lineDecoder canon.Decoder[Line]
@@ -201,13 +210,33 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// Stages is the folder of a store for changes that are not applied yet.
-const Stages = "stage"
-
 // unfinished is the name of the folder of a receipt that is being written.
-const (
-	unfinished = receipt.ReceiptsFolder + "/.new"
-)
+const unfinished = receipt.ReceiptsFolder + "/.new"
+
+// StageFolder has what items have written, until they are integrated.
+const StageFolder = "stage"
+
+// Placed says whether a receipt is in its place.
+func (h History) Placed(id string) (bool, error) {
+	_, err := h.Store.Folder().Lstat(receipt.ReceiptsFolder + "/" + id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, Error(err)
+}
+
+// Sweep removes what killed runs have left half-written.
+func (h History) Sweep() error {
+	root := h.Store.Folder()
+	err := errors.Join(root.RemoveAll(StageFolder), root.RemoveAll(unfinished))
+	names, readErr := fs.ReadDir(root.FS(), ".")
+	for _, e := range names {
+		if durable.Orphan(e.Name()) {
+			err = errors.Join(err, root.Remove(e.Name()))
+		}
+	}
+	return Error(errors.Join(err, readErr))
+}
 
 // Place puts the folder of a receipt in its place, as a whole.
 func (h History) Place(id string, files map[string][]byte) error {
