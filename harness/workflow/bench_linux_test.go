@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
+	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
 )
 
@@ -58,7 +60,7 @@ func newBench(t *testing.T, host harnesstest.Tier, files map[string]string) *ben
 	set := specstest.NewSpecs(t)
 	b := &bench{base: base, Workflow: &workflow.Workflow{
 		Deps: harness.Deps{Now: time.Now, Rand: rand.Reader, Specs: set, Runner: host}, Env: func(string) string { return "" },
-		Gate: harnesstest.OpenBuiltin(t, set, "dev"), Tree: filepath.Join(base, "tree"), Journals: filepath.Join(base, "journals"),
+		Gate: harnesstest.Copy(gate(t, set)), Tree: filepath.Join(base, "tree"), Journals: filepath.Join(base, "journals"),
 		Agents: map[string]work.Agent{}, Jobs: 2,
 	}}
 	b.History.Dir = filepath.Join(base, "store")
@@ -66,6 +68,29 @@ func newBench(t *testing.T, host harnesstest.Tier, files map[string]string) *ben
 	b.open(t)
 	grow(t, b.Tree, files)
 	return b
+}
+
+// profile is dev with a stage that is soon full.
+const profile = `{"name":"work","extends":"dev","max_total_output_bytes":8388608}`
+
+var opened struct {
+	sync.Mutex
+	gate *harness.Gate
+}
+
+// gate returns the gate of the profile.
+func gate(t *testing.T, set *specs.Set) *harness.Gate {
+	t.Helper()
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.gate == nil {
+		g, err := harness.OpenGate(context.Background(), harnesstest.Mine(map[string]string{"profile.json": profile}), set, harnesstest.Endless())
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened.gate = g
+	}
+	return opened.gate
 }
 
 // open opens the store anew, as the next command does.

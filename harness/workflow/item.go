@@ -184,10 +184,9 @@ func (it *item) agentTask(task execute.Task) execute.Task {
 
 // ignored says whether a change is no part of the delta: the trace, and scratch.
 func (it *item) ignored(p string) bool {
-	if p == work.Trace || it.scratch(p, false) || it.scratch(p, true) {
-		return true
-	}
-	return slices.ContainsFunc(change.Above(p), func(folder string) bool { return it.scratch(folder, true) })
+	return it.scratch(p, false) || slices.ContainsFunc(append(change.Above(p), p), func(folder string) bool {
+		return folder == work.Trace || it.scratch(folder, true)
+	})
 }
 
 // missing returns the reasons of input files that are not there.
@@ -224,7 +223,7 @@ func (it *item) secrets(t *execute.Task) error {
 	return nil
 }
 
-// readTrace counts the uses of tools. A trace that repeats a secret is not kept.
+// readTrace counts the uses of tools. A trace that repeats a secret is bad, and is not kept.
 func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 	if it.agent == nil {
 		it.trace = receipt.Trace{Coverage: receipt.Complete, Ops: p.Done}
@@ -239,12 +238,8 @@ func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 		if err != nil {
 			return runerr.Evidence("the trace could not be read", err)
 		}
-		if secrets != nil && secrets.Repeats(text) {
-			p.Observed.Reject(reason.Answer(0))
-			return nil
-		}
 		ops, err := work.ReadTrace(text)
-		if err != nil {
+		if err != nil || secrets != nil && secrets.Repeats(text) {
 			p.Observed.Reject(reason.Reason{ID: reason.Trace})
 			return nil
 		}
