@@ -241,13 +241,20 @@ func ResultOf(rc Receipt) Result {
 // MaxOutput is the number of bytes of test_output.
 const MaxOutput = 16 << 10
 
-// The files of a receipt's folder. Streams have names of their own.
+// The files of a receipt's folder.
 const (
 	ReceiptFile = "RECEIPT.json"
 	ItemFile    = "item.json"
 	PackFolder  = "pack"
 	NodesFolder = "nodes" // nodes of before on the way to the artifacts, by hash
 	ReplayFile  = "replay.sh"
+
+	// Streams: of the last command before the test, of the test, and the trace.
+	Stdout     = "stdout"
+	Stderr     = "stderr"
+	TestStdout = "test.stdout"
+	TestStderr = "test.stderr"
+	TraceFile  = "trace.jsonl"
 )
 
 // Scripts returns the scripts of a receipt, by name. Only a success has one.

@@ -36,12 +36,24 @@ type folder struct {
 	root    *os.Root
 	receipt receipt.Receipt
 	faults  []Fault
-	result  *result.RunResult
-	patch   *pack.Patch
+
+	// Files of the pack; nil: not there.
+	result   *result.RunResult
+	evidence *pack.Evidence
+	runner   *pack.Runner
+	patch    *pack.Patch
 }
 
 func (f *folder) fault(path, format string, args ...any) {
 	f.faults = append(f.faults, Fault{path, fmt.Sprintf(format, args...)})
+}
+
+// must adds a fault of a member of the receipt, unless ok. It returns ok.
+func (f *folder) must(ok bool, member, format string, args ...any) bool {
+	if !ok {
+		f.fault(receipt.ReceiptFile+"#/"+member, format, args...)
+	}
+	return ok
 }
 
 // Folder verifies the folder of a receipt. Without faults, everything in it goes together. The
@@ -61,6 +73,7 @@ func Folder(dir string) (receipt.Receipt, []Fault, error) {
 	f.hashes()
 	f.pack(filepath.Join(dir, receipt.PackFolder))
 	f.agree()
+	f.ran()
 	f.state()
 	f.patched()
 	f.files()
@@ -127,9 +140,7 @@ func (f *folder) hashes() {
 	for _, m := range [][3]string{
 		{"core_hash", r.CoreHash, again.CoreHash}, {"receipt_hash", r.ReceiptHash, again.ReceiptHash}, {"receipt_id", r.ReceiptID, again.ReceiptID},
 	} {
-		if m[1] != m[2] {
-			f.fault(receipt.ReceiptFile+"#/"+m[0], "not that of the receipt, which is %s", m[2])
-		}
+		f.must(m[1] == m[2], m[0], "not that of the receipt, which is %s", m[2])
 	}
 	for name, want := range r.Ephemeral.Streams {
 		f.hashOf(name, "ephemeral/streams/"+name, want)
@@ -149,9 +160,8 @@ func (f *folder) hashOf(name, member, want string) {
 		f.fault(name, "cannot be read")
 		return
 	}
-	if got := receipt.Sum(text).String(); got != want {
-		f.fault(receipt.ReceiptFile+"#/"+member, "not the hash of %s, which is %s", name, got)
-	}
+	got := receipt.Sum(text).String()
+	f.must(got == want, member, "not the hash of %s, which is %s", name, got)
 }
 
 // pack verifies the pack of the run.
@@ -165,12 +175,16 @@ func (f *folder) pack(dir string) {
 		f.fault(receipt.PackFolder+"/"+v.Path, "%s %s", v.Rule, v.Message)
 	}
 	f.result = decoded(p, pack.RunFile, &runDecoder)
+	f.evidence = decoded(p, pack.EvidenceFile, &evidenceDecoder)
+	f.runner = decoded(p, pack.RunnerFile, &runnerDecoder)
 	f.patch = decoded(p, pack.PatchFile, &patchDecoder)
 }
 
 var (
-	runDecoder   canon.Decoder[result.RunResult]
-	patchDecoder canon.Decoder[pack.Patch]
+	runDecoder      canon.Decoder[result.RunResult]
+	evidenceDecoder canon.Decoder[pack.Evidence]
+	runnerDecoder   canon.Decoder[pack.Runner]
+	patchDecoder    canon.Decoder[pack.Patch]
 )
 
 // decoded decodes a file of the pack, whose form packverify has checked. nil: it is not there.
@@ -213,9 +227,7 @@ func (f *folder) agree() {
 		{"ephemeral/started_at", f.receipt.Ephemeral.StartedAt == run.StartedAt},
 		{"ephemeral/completed_at", f.receipt.Ephemeral.CompletedAt == run.CompletedAt},
 	} {
-		if !m.same {
-			f.fault(receipt.ReceiptFile+"#/"+m.member, "not what the result of the run has")
-		}
+		f.must(m.same, m.member, "not what the result of the run has")
 	}
 }
 
@@ -223,46 +235,34 @@ func (f *folder) agree() {
 type nodes struct {
 	root *os.Root
 	used map[string]bool
+	bad  string // the file that is missing, or damaged
 }
 
 // Node returns the text of a node.
-func (n nodes) Node(h receipt.Hash) ([]byte, error) {
+func (n *nodes) Node(h receipt.Hash) ([]byte, error) {
 	n.used[h.Hex()] = true
-	return readFile(n.root, receipt.NodesFolder+"/"+h.Hex())
+	name := receipt.NodesFolder + "/" + h.Hex()
+	text, err := readFile(n.root, name)
+	if err != nil || receipt.Sum(text) != h {
+		n.bad = name
+	}
+	return text, err
 }
 
 // Put does nothing: the nodes of the later state are made again.
-func (n nodes) Put(receipt.Hash, []byte) {}
+func (n *nodes) Put(receipt.Hash, []byte) {}
 
-// state makes the later state again. The nodes are exactly those on the way to the artifacts.
+// state makes the later state again. The nodes are exactly those on the way to the artifacts,
+// and that of before itself.
 func (f *folder) state() {
-	core := f.receipt.Core
-	here := receipt.ReceiptFile + "#/core/"
-	before, err := receipt.ParseHash(core.Before)
-	if err != nil {
-		f.fault(here+"before", "%v", err)
-		return
-	}
+	core, n := f.receipt.Core, &nodes{f.root, map[string]bool{}, ""}
 	for i, a := range core.Artifacts {
-		if i > 0 && canon.Compare(core.Artifacts[i-1].Path, a.Path) >= 0 {
-			f.fault(here+"artifacts", "not sorted, or a path is there twice")
-		}
+		f.must(i == 0 || canon.Compare(core.Artifacts[i-1].Path, a.Path) < 0, "core/artifacts", "not sorted, or a path is there twice")
 	}
-	if core.Status != receipt.Success {
-		if core.After != core.Before || len(core.Artifacts) > 0 {
-			f.fault(here+"after", "a run without success changes nothing")
-		}
-		return
-	}
-	after, n := before, nodes{f.root, map[string]bool{}}
-	if len(core.Artifacts) > 0 {
-		if after, err = receipt.After(n, before, core.Artifacts); err != nil {
-			f.fault(here+"artifacts", "%v", err)
-			return
-		}
-	}
-	if after.String() != core.After {
-		f.fault(here+"after", "not the state that before becomes by the artifacts, which is %s", after)
+	if core.Status == receipt.Success {
+		f.after(n)
+	} else {
+		f.must(core.After == core.Before && len(core.Artifacts) == 0, "core/after", "a run without success changes nothing")
 	}
 	names, _ := fs.ReadDir(f.root.FS(), receipt.NodesFolder)
 	for _, e := range names {
@@ -272,28 +272,43 @@ func (f *folder) state() {
 	}
 }
 
-// patched compares the artifacts with the patch of the pack.
+// after makes the state after a success from the one before it.
+func (f *folder) after(n *nodes) {
+	before, err := receipt.ParseHash(f.receipt.Core.Before)
+	if err != nil {
+		return // the form of the receipt does not allow it
+	}
+	switch after, err := receipt.After(n, before, f.receipt.Core.Artifacts); {
+	case err != nil && n.bad != "":
+		f.fault(n.bad, "missing, or another one")
+	case err != nil:
+		f.must(false, "core/artifacts", "%v", err)
+	default:
+		f.must(after.String() == f.receipt.Core.After, "core/after", "not the state that before becomes by the artifacts, which is %s", after)
+	}
+}
+
+// patched compares the artifacts with the patch of the pack. What it removes and no state has is
+// an empty folder, or one with nothing but scratch.
 func (f *folder) patched() {
 	written, gone := map[string]pack.Operation{}, map[string]bool{}
 	if f.patch != nil {
 		for _, o := range f.patch.Operations {
-			if gone[o.Path] = true; o.Op != pack.OpDelete {
+			if gone[o.Path] = true; o.Op != pack.OpDelete || o.BeforeSHA256 != "" {
 				written[o.Path] = o
 			}
 		}
 	}
-	at := func(i int) string { return fmt.Sprintf("%s#/core/artifacts/%d", receipt.ReceiptFile, i) }
 	for i, a := range f.receipt.Core.Artifacts {
 		o, stands := written[a.Path]
 		delete(written, a.Path)
-		switch {
-		case a.Op != receipt.Delete && (!stands || contentHash(o) != a.After || (a.Mode == receipt.Executable) != o.Executable):
-			f.fault(at(i), "not what the patch of the pack has at %q", a.Path)
-		case a.Op == receipt.Delete && pack.PatchPath(a.Path) && !anyAbove(gone, a.Path):
-			f.fault(at(i), "the patch of the pack does not remove %q", a.Path)
+		same := stands && o.Op != pack.OpDelete && contentHash(o) == a.After && (a.Mode == receipt.Executable) == o.Executable && (a.Op == receipt.Modify || o.Op == pack.OpCreate)
+		if a.Op == receipt.Delete {
+			same = !pack.PatchPath(a.Path) || anyAbove(gone, a.Path)
 		}
+		f.must(same, fmt.Sprintf("core/artifacts/%d", i), "not what the patch of the pack has at %q", a.Path)
 	}
-	for name := range written {
+	for _, name := range slices.Sorted(maps.Keys(written)) {
 		f.fault(receipt.PackFolder+"/"+pack.PatchFile, "%q is no artifact", name)
 	}
 }
