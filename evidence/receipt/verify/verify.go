@@ -260,7 +260,9 @@ func (f *folder) state() {
 		f.must(i == 0 || canon.Compare(core.Artifacts[i-1].Path, a.Path) < 0, "core/artifacts", "not sorted, or a path is there twice")
 	}
 	if core.Status == receipt.Success {
-		f.after(n)
+		if !f.after(n) {
+			return // not all of the way was seen
+		}
 	} else {
 		f.must(core.After == core.Before && len(core.Artifacts) == 0, "core/after", "a run without success changes nothing")
 	}
@@ -272,20 +274,20 @@ func (f *folder) state() {
 	}
 }
 
-// after makes the state after a success from the one before it.
-func (f *folder) after(n *nodes) {
+// after makes the state after a success from the one before it, and says whether it can.
+func (f *folder) after(n *nodes) bool {
 	before, err := receipt.ParseHash(f.receipt.Core.Before)
-	if err != nil {
-		return // the form of the receipt does not allow it
+	var after receipt.Hash
+	if err == nil {
+		after, err = receipt.After(n, before, f.receipt.Core.Artifacts)
 	}
-	switch after, err := receipt.After(n, before, f.receipt.Core.Artifacts); {
-	case err != nil && n.bad != "":
+	switch {
+	case n.bad != "":
 		f.fault(n.bad, "missing, or another one")
-	case err != nil:
-		f.must(false, "core/artifacts", "%v", err)
-	default:
+	case f.must(err == nil, "core/artifacts", "%v", err):
 		f.must(after.String() == f.receipt.Core.After, "core/after", "not the state that before becomes by the artifacts, which is %s", after)
 	}
+	return err == nil
 }
 
 // patched compares the artifacts with the patch of the pack. What it removes and no state has is
@@ -346,7 +348,8 @@ func (f *folder) files() {
 		f.fault(".", "cannot be read")
 	}
 	for _, e := range entries {
-		if !slices.Contains(known, e.Name()) {
+		folder := e.Name() == receipt.PackFolder || e.Name() == receipt.NodesFolder
+		if !slices.Contains(known, e.Name()) || folder != e.IsDir() {
 			f.fault(e.Name(), "a file that no receipt has")
 		}
 	}
