@@ -4,8 +4,10 @@ package packing_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,7 @@ import (
 	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 )
@@ -34,6 +37,37 @@ type baseRun struct {
 	Mode      string            `json:"mode"`
 	ModelMode string            `json:"model_mode"`
 	Work      map[string]string `json:"work"`
+	Test      bool              `json:"test"` // the last action is the test of a work item
+}
+
+// workItem is the harness.Item of such a run.
+type workItem struct{ stage string }
+
+func (workItem) Begun() *ledger.Work { return nil }
+
+func (workItem) Sealed(context.Context, harness.Report) (*ledger.Work, error) { return nil, nil }
+
+// Perform performs all but the test, and then the test on what was written.
+func (w workItem) Perform(ctx context.Context, task execute.Task, perform harness.Perform) (*execute.Performed, error) {
+	last := len(task.Sandbox.Actions) - 1
+	agent, test := task, task
+	agent.Sandbox.Actions, agent.At, agent.Stdin, agent.Times = task.Sandbox.Actions[:last], task.At[:last], task.Stdin[:last], task.Times[:last]
+	p, err := perform(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.MoveTo(w.stage); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	test.Sandbox.Actions, test.At, test.Stdin, test.Times = task.Sandbox.Actions[last:], task.At[last:], task.Stdin[last:], nil
+	test.Sandbox.Delta, test.Rules.Declared, test.Ignore = w.stage, nil, func(string) bool { return true }
+	end, err := perform(ctx, test)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.Planned = last + 1
+	p.Tested(end)
+	return p, end.Close()
 }
 
 // TestBasePacksAreRuns: runs make the packs that vectors begin with. Another run makes the
@@ -93,6 +127,9 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 		for path, text := range r.Work {
 			treetest.Put(t, filepath.Join(req.Folders.Work, filepath.FromSlash(path)), text)
 		}
+	}
+	if r.Test {
+		req.Item = workItem{filepath.Join(t.TempDir(), "stage")}
 	}
 	if recording != nil {
 		var recorded pack.ModelIO
