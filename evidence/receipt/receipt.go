@@ -178,7 +178,7 @@ func New(core Core, eph Ephemeral, previous string) (Receipt, error) {
 		return r, err
 	}
 	h := Sum(text)
-	r.ReceiptHash, r.ReceiptID = h.String(), idOf(h)
+	r.ReceiptHash, r.ReceiptID = h.String(), ID(h)
 	return r, nil
 }
 
@@ -188,8 +188,9 @@ func (r Receipt) Bytes() ([]byte, error) {
 	return b, err
 }
 
-// idOf returns the UUID of version 8 (RFC 9562, section 5.8) of the first 16 bytes of a hash.
-func idOf(h Hash) string {
+// ID returns the id of the receipt with a receipt_hash: the UUID of version 8 (RFC 9562, section
+// 5.8) of its first 16 bytes.
+func ID(h Hash) string {
 	b := h[:16:16]
 	b = append([]byte{}, b...)
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80

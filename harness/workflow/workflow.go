@@ -210,9 +210,12 @@ func (p *plan) waiting(i int) []string {
 		if !ran {
 			for _, l := range slices.Backward(p.lines) {
 				if l.ItemID == id {
-					e.Status = l.Status
+					ran = l.Success()
 					break
 				}
+			}
+			if ran {
+				e.Status = receipt.Success
 			}
 		}
 		if e.Status != receipt.Success {
@@ -235,14 +238,12 @@ func (p *plan) resumed(ctx context.Context) error {
 	}
 	for _, l := range p.lines {
 		for _, it := range p.Items {
-			if l.Plan == p.sha && l.ItemID == it.ID {
+			if l.Plan != p.sha || l.ItemID != it.ID {
+				continue
+			}
+			if delete(p.ended, it.ID); l.Success() {
 				p.ended[it.ID] = Ended{ID: it.ID, Status: l.Status, ReceiptID: l.ReceiptID}
 			}
-		}
-	}
-	for id, e := range p.ended {
-		if e.Status != receipt.Success {
-			delete(p.ended, id)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,16 @@ func (l Line) States() (before, after receipt.Hash, err error) {
 	return before, after, Error(err)
 }
 
+// check says what no line of a receipt has.
+func (l *Line) check() error {
+	_, _, err := l.States()
+	h, hashErr := receipt.ParseHash(l.ReceiptHash)
+	if err = cmp.Or(err, hashErr); err == nil && l.ReceiptID != receipt.ID(h) {
+		err = errors.New("receipt_id is not that of receipt_hash")
+	}
+	return err
+}
+
 var (
 	linePlan    canon.Plan[Line]
 	lineDecoder canon.Decoder[Line]
@@ -85,6 +96,9 @@ func (h History) Lines() ([]Line, error) {
 			return nil, damagedHistory(len(list)+1, err)
 		}
 		l, err := lineDecoder.Decode(doc.Value())
+		if err == nil {
+			err = l.check()
+		}
 		if err != nil {
 			return nil, damagedHistory(len(list)+1, err)
 		}
@@ -135,6 +149,9 @@ func (h History) Waiting() (*Pending, error) {
 		var doc canon.Document
 		if doc, err = canon.Parse(text, len(text)); err == nil {
 			p, err = pendingDecoder.Decode(doc.Value())
+		}
+		if err == nil {
+			err = p.Line.check()
 		}
 	}
 	if err != nil {
