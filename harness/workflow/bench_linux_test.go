@@ -137,7 +137,7 @@ func host(t *testing.T) harnesstest.Tier {
 
 // agent gives the agent of an id a shell script.
 func (b *bench) agent(id, script string) {
-	b.Agents[id] = work.Agent{Argv: []string{"sh", "-c", script}, Stdin: "none", Trace: "optional"}
+	b.Agents[id] = work.Agent{Argv: []string{"sh", "-c", script}, Env: []string{}, Stdin: "none", Trace: "optional"}
 }
 
 // item is the document of an item of the agent with its id. members are more members, each
