@@ -220,11 +220,12 @@ func original(root *os.Root, name string, e receipt.Entry) ([]byte, error) {
 }
 
 // keep puts what the receipt needs into the store: the nodes of both states, and the files that
-// the item has touched, before and after.
+// the item has touched, before and after. The error wraps workspace.ErrDrift if the folder does
+// not have the former.
 func (it *item) keep(ctx context.Context, p *execute.Performed) error {
 	root, err := os.OpenRoot(it.Tree)
 	if err != nil {
-		return runerr.Evidence("the folder could not be read", err)
+		return fmt.Errorf("%w: %s", workspace.ErrDrift, runerr.Reason(err))
 	}
 	defer root.Close()
 	err = it.Store.Keep(ctx, func(to workspace.Sink) error {
@@ -240,7 +241,10 @@ func (it *item) keep(ctx context.Context, p *execute.Performed) error {
 		}
 		return nil
 	})
-	return stateError(ctx, err)
+	if err != nil {
+		clear(it.kept)
+	}
+	return err
 }
 
 // keepNodes keeps the node of a folder and those beneath it. What this run has kept before is
@@ -286,13 +290,21 @@ func (it *item) keepSides(to workspace.Sink, root *os.Root, p *execute.Performed
 		return errors.Join(to.Put(h, f), f.Close())
 	}
 	if a.Before != "" {
-		err := put(a.Before, func() (io.ReadCloser, error) {
-			if e, err := it.Store.Entry(it.before, a.Path); err != nil || e.Mode == receipt.Link {
-				target, err := root.Readlink(filepath.FromSlash(a.Path))
-				return io.NopCloser(newReader([]byte(target))), err
+		var missing error // the folder has no such file any more
+		err := put(a.Before, func() (f io.ReadCloser, err error) {
+			if was, err := it.Store.Entry(it.before, a.Path); err != nil {
+				return nil, err
+			} else if was.Mode == receipt.Link {
+				var target string
+				target, missing = root.Readlink(filepath.FromSlash(a.Path))
+				return io.NopCloser(newReader([]byte(target))), missing
 			}
-			return root.Open(filepath.FromSlash(a.Path))
+			f, missing = root.Open(filepath.FromSlash(a.Path))
+			return f, missing
 		})
+		if missing != nil || errors.Is(err, workspace.ErrOther) {
+			return fmt.Errorf("%q: %w", a.Path, workspace.ErrDrift)
+		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", a.Path, err)
 		}

@@ -315,15 +315,15 @@ func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Perform
 
 // ready prepares the change of the folder, which still has to be what it was before.
 func (it *item) ready(ctx context.Context, p *execute.Performed) error {
-	if len(it.tried.artifacts) > 0 {
-		if err := it.keep(ctx, p); err != nil {
-			return err
-		}
-	}
-	how := it.how
-	how.Now = it.Deps.Now()
 	var err error
-	it.move, err = it.Store.Plan(ctx, it.Tree, it.before, it.after, how)
+	if len(it.tried.artifacts) > 0 {
+		err = it.keep(ctx, p)
+	}
+	if err == nil {
+		how := it.how
+		how.Now = it.Deps.Now()
+		it.move, err = it.Store.Plan(ctx, it.Tree, it.before, it.after, how)
+	}
 	if errors.Is(err, workspace.ErrDrift) {
 		p.Observed.Reject(reason.Reason{ID: reason.StateDrift})
 		return nil

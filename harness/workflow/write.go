@@ -132,7 +132,7 @@ func (it *item) files(rep harness.Report, subject []byte) (map[string][]byte, er
 	for name, text := range packed {
 		files[receipt.PackFolder+"/"+name] = text
 	}
-	if len(it.receipt.Core.Artifacts) > 0 {
+	if it.receipt.Core.Status == receipt.Success {
 		n := &nodes{store: it.Store, files: files}
 		if _, err := receipt.After(n, it.before, it.receipt.Core.Artifacts); err != nil {
 			return nil, runerr.Internal("the change does not fit the state", err)

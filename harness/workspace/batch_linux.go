@@ -67,7 +67,7 @@ func (b *batch) Put(h receipt.Hash, from io.Reader) error {
 	}
 	got, _, err := receipt.Copy(f, from)
 	if err == nil && got != h {
-		err = errOther
+		err = ErrOther
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, b.store.root.Remove(name))

@@ -223,7 +223,7 @@ func (s *scanner) read(dir int, at string, c child) (h receipt.Hash, same bool, 
 		return h, false, failed(at, err)
 	}
 	err = s.Sink.Put(h, f)
-	if errors.Is(err, errOther) {
+	if errors.Is(err, ErrOther) {
 		return h, false, nil
 	}
 	return h, err == nil, err

@@ -139,8 +139,8 @@ func (s *Store) has(h receipt.Hash) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// errOther says that the bytes of an object are not those of its hash.
-var errOther = errors.New("the bytes are others than those of the hash")
+// ErrOther is wrapped in the error of a sink, and says that the bytes of an object are not those of its hash.
+var ErrOther = errors.New("the bytes are others than those of the hash")
 
 // ErrMissing is wrapped in the error for an object that the store does not have.
 var ErrMissing = errors.New("the store does not have it: freeze a state before it is needed")

@@ -292,7 +292,7 @@ func (c *changing) Put(h receipt.Hash, from io.Reader) error {
 		c.change()
 	}
 	if got, _, err := receipt.Copy(io.Discard, from); err != nil || got != h {
-		return errors.Join(err, errOther)
+		return errors.Join(err, ErrOther)
 	}
 	return nil
 }
