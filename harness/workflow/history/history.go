@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -378,8 +377,10 @@ func Error(err error) error {
 	return runerr.New(result.CodeEvidence, "the store cannot be used: "+runerr.Reason(err), "give the store room and permission, or name another one with --store", runerr.Because(err))
 }
 
-// commit is the name of a commit.
-var commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+// isCommit says whether a text is the name of a commit.
+func isCommit(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
 
 // Head returns the commit that .git/HEAD of a folder leads to, read as text, or "". No program
 // of git is asked.
@@ -411,7 +412,7 @@ func Head(tree string) string {
 			}
 		}
 	}
-	if !commit.MatchString(text) {
+	if !isCommit(text) {
 		return ""
 	}
 	return text
