@@ -280,3 +280,41 @@ func TestWorkKilled(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkDiscard: a folder that was edited after the kill of a run, whose change was decided
+// and not applied, is refused. It keeps the edit if the next run is told to discard the change.
+func TestWorkDiscard(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	s := newSite(t, true, map[string]string{"a": ": echo a >>log; rm gone"})
+	for n := 200; ; n += 3 {
+		s.renew(t)
+		cmd, _, _ := s.command(t, s.args()...)
+		if _, code := stepped(t, cmd, n); code >= 0 {
+			t.Fatal("no kill has left a change that was decided and not applied")
+		}
+		put(t, s.tree(), "log", "edited\n")
+		if _, stderr, code := s.run(t, "work", "state", s.tree(), "--store", s.store()); code == cli.ExitAccepted {
+			continue // nothing was decided
+		} else if !strings.Contains(stderr, `was decided and not applied`) || !strings.Contains(stderr, `log`) || !strings.Contains(stderr, "--discard") {
+			t.Fatal(stderr)
+		}
+		break
+	}
+	if _, _, code := s.run(t, s.args()...); code != cli.ExitError {
+		t.Errorf("exit status %d", code)
+	}
+	edited := shot(t, s.tree())
+	if !strings.Contains(edited, `"edited\n"`) || !strings.Contains(edited, `"gone"`) {
+		t.Fatal(edited)
+	}
+	s.end = strings.Replace(edited, `"edited\n"`, `"edited\na\n"`, 1)
+	s.end = s.end[:strings.Index(s.end, `"gone"`)] + s.end[strings.Index(s.end, `"log"`):]
+	stdout, stderr, code := s.run(t, s.args("--discard")...)
+	if got := shot(t, s.tree()); code != cli.ExitAccepted || got != s.end || !strings.Contains(stderr, "the change of item a is discarded") {
+		t.Errorf("exit status %d\n%s%s\n%s", code, stdout, stderr, got)
+	}
+	if stdout, _, _ := s.run(t, "work", "list", "--tree", s.tree(), "--store", s.store()); !strings.HasPrefix(stdout, "discarded") || strings.Count(stdout, "\n") != 2 {
+		t.Error(stdout)
+	}
+	s.recorded(t, "after --discard")
+}
