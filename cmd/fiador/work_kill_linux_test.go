@@ -212,6 +212,19 @@ func (s *site) resumes(t *testing.T, when string) {
 		t.Fatalf("%s: resumed with exit status %d\n%s%s\n%s", when, code, stdout, stderr, got)
 	}
 	s.survives(t, when+", then resumed")
+	if s.ledger == "" {
+		return
+	}
+	// The last decision may stand behind the last checkpoint. The next entry, or repair, signs it.
+	verify := []string{"work", "verify", "--tree", s.tree(), "--store", s.store(), "--ledger", s.ledger}
+	if _, _, code := s.run(t, verify...); code == cli.ExitAccepted {
+		return
+	} else if stdout, stderr, code := s.run(t, "ledger", "repair", "--ledger", s.ledger, "--ledger-key", s.ledger+".key"); code != cli.ExitAccepted || !strings.Contains(stdout+stderr, "signed the checkpoint") {
+		t.Errorf("%s: repair ends with exit status %d\n%s%s", when, code, stdout, stderr)
+	}
+	if stdout, _, code := s.run(t, verify...); code != cli.ExitAccepted {
+		t.Errorf("%s: exit status %d\n%s", when, code, stdout)
+	}
 }
 
 // TestWorkStepKilled kills a run before each system call that changes something, and then the
