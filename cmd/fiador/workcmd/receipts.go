@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/evidence/receipt/verify"
 	"github.com/fiador/fiador/evidence/screen"
@@ -268,7 +269,7 @@ func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.R
 	}
 	how := "consistent, not authenticated"
 	if len(faults) == 0 && (from.Dir != "" || a.Env("FIADOR_LEDGER") != "") {
-		why, err := inLedger(ctx, a, r, from)
+		why, err := inLedger(ctx, a, dir, r, from)
 		if err != nil {
 			return err
 		}
@@ -287,21 +288,26 @@ func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.R
 	})
 }
 
-// inLedger says why the ledger does not prove a receipt, or "".
-func inLedger(ctx context.Context, a *cli.App, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
-	why = "it has no decision of run " + r.Ephemeral.RunID
-	dir, err := ledgers.Dir(a, from.Dir)
-	if err != nil {
+// inLedger says why the ledger does not prove the receipt in a folder, or "".
+func inLedger(ctx context.Context, a *cli.App, dir string, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
+	if from.Dir, err = ledgers.Dir(a, from.Dir); err != nil {
 		return "", err
 	}
-	from.Dir = dir
-	at, w, err := decisionOf(ctx, a, from, r.Ephemeral.RunID)
-	if err != nil || w == nil {
-		return why, err
+	at, rec, err := decisionOf(ctx, a, from, r.Ephemeral.RunID)
+	if err != nil || rec == nil {
+		return "it has no decision of run " + r.Ephemeral.RunID, err
 	}
-	for _, m := range [][3]string{{"receipt", w.Receipt, r.ReceiptHash}, {"before", w.Before, r.Core.Before}, {"after", w.After, r.Core.After}} {
+	text, err := os.ReadFile(filepath.Join(dir, receipt.PackFolder, pack.RunFile))
+	if err != nil {
+		return "", runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name the folder of a receipt")
+	}
+	w := rec.Work
+	for _, m := range [][3]string{
+		{"work.receipt", w.Receipt, r.ReceiptHash}, {"work.before", w.Before, r.Core.Before}, {"work.after", w.After, r.Core.After},
+		{"result_sha256", string(rec.ResultSHA256), string(canon.Sum(text))},
+	} {
 		if m[1] != m[2] {
-			return fmt.Sprintf("work.%s of entry %d is not that of the receipt", m[0], at), nil
+			return fmt.Sprintf("%s of entry %d is not that of the receipt", m[0], at), nil
 		}
 	}
 	return "", nil

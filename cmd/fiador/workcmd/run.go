@@ -295,8 +295,12 @@ func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 func decided(a *cli.App) workflow.Decided {
 	return func(ctx context.Context, dir, runID string) (hash string, err error) {
 		from := ledgers.ReadFlags{Dir: dir}
-		_, w, err := decisionOf(ctx, a, from, runID)
-		if w == nil && err == nil {
+		_, rec, err := decisionOf(ctx, a, from, runID)
+		if rec != nil {
+			return rec.Work.Receipt, nil
+		}
+		var w *ledger.Work
+		if err == nil {
 			w, err = unsigned(a, from, runID)
 		}
 		if w != nil {
@@ -330,9 +334,9 @@ func unsigned(a *cli.App, from ledgers.ReadFlags, runID string) (w *ledger.Work,
 	return w, err
 }
 
-// decisionOf returns the member work of the decision of a run, and its index; nil if the ledger
+// decisionOf returns the decision of the run of a work item, and its index; nil if the ledger
 // has none.
-func decisionOf(ctx context.Context, a *cli.App, from ledgers.ReadFlags, runID string) (at int64, w *ledger.Work, err error) {
+func decisionOf(ctx context.Context, a *cli.App, from ledgers.ReadFlags, runID string) (at int64, rec *ledger.Record, err error) {
 	err = ledgers.Reading(a, from, func(r *disk.Reader) error {
 		list, err := r.Find(ctx, runID)
 		if err != nil {
@@ -344,10 +348,10 @@ func decisionOf(ctx context.Context, a *cli.App, from ledgers.ReadFlags, runID s
 				return err
 			}
 			if e.Record.Kind == ledger.KindDecision && e.Record.Work != nil {
-				at, w = index, e.Record.Work
+				at, rec = index, &e.Record
 			}
 		}
 		return nil
 	})
-	return at, w, err
+	return at, rec, err
 }
