@@ -30,6 +30,9 @@ func (f *folder) ran() {
 		return
 	}
 	f.must(core.AgentID == s.Item.AgentID, "core/agent_id", "not that of the item, %s", s.Item.AgentID)
+	if f.result != nil && f.result.Intent.Path != s.Item.ID {
+		f.fault(receipt.PackFolder+"/"+pack.RunFile+"#/intent/path", "not the id of the item")
+	}
 	f.must(core.IntentSHA256 == canon.Sum(intent), "core/intent_sha256", "not that of the item, %s", canon.Sum(intent))
 	f.sandbox()
 	f.tests()
