@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +318,40 @@ func TestVectors(t *testing.T) {
 	} else if b.String() != string(text) {
 		t.Errorf("%s is not laid out as go test ./evidence/receipt/verify -run Vectors -update does", forgeries)
 	}
+}
+
+// TestEveryFileCounts: a file that is gone, cut, longer, or a link to what it was is a fault.
+func TestEveryFileCounts(t *testing.T) {
+	for name, base := range genuine(t) {
+		for file := range draftOf(t, base) {
+			for how, change := range map[string]func(path string) error{
+				"gone":   os.Remove,
+				"cut":    func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
+				"longer": func(path string) error { return appendTo(path, " ") },
+				"a link": func(path string) error {
+					away := filepath.Join(t.TempDir(), "was")
+					return errors.Join(os.Rename(path, away), os.Symlink(away, path))
+				},
+			} {
+				if how == "a link" && runtime.GOOS == "windows" {
+					continue // not everybody may make one there
+				}
+				dir := t.TempDir()
+				draftOf(t, base).faults(t, dir)
+				if err := change(filepath.Join(dir, filepath.FromSlash(file))); err != nil {
+					t.Fatal(err)
+				}
+				if _, faults, err := Folder(dir); err == nil && len(faults) == 0 {
+					t.Errorf("%s: %s is %s, and nothing is found", name, file, how)
+				}
+			}
+		}
+	}
+}
+
+func appendTo(path, text string) error {
+	b, err := os.ReadFile(path)
+	return errors.Join(err, os.WriteFile(path, append(b, text...), 0o644))
 }
 
 // free lists what can be changed in a receipt, and what can be removed, without a fault, if the
