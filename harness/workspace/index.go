@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fiador/fiador/evidence/receipt"
@@ -32,6 +33,7 @@ type known struct {
 // read. The nil index has none.
 type Index struct {
 	files map[[2]uint64]known
+	mu    sync.Mutex
 	seen  map[[2]uint64]known // by the scan that goes on
 
 	changed bool // since it was read
@@ -46,19 +48,25 @@ func (x *Index) digest(id fileID) (receipt.Hash, bool) {
 	if x == nil {
 		return receipt.Hash{}, false
 	}
-	at := [2]uint64{id.Device, id.Inode}
-	k, ok := x.files[at]
+	k, ok := x.files[[2]uint64{id.Device, id.Inode}]
 	if !ok || k.ID != id || k.Entered-id.Changed < int64(settled) {
 		return receipt.Hash{}, false
 	}
-	x.seen[at] = k
+	x.keep(k)
 	return k.Hash, true
 }
 
 func (x *Index) add(id fileID, h receipt.Hash, now time.Time) {
 	if x != nil {
-		x.seen[[2]uint64{id.Device, id.Inode}] = known{id, h, now.UnixNano()}
+		x.keep(known{id, h, now.UnixNano()})
 	}
+}
+
+// keep keeps an entry. Several goroutines read a folder.
+func (x *Index) keep(k known) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen[[2]uint64{k.ID.Device, k.ID.Inode}] = k
 }
 
 // An index is a file: indexStart, the hash of all that follows, and entries of indexEntry bytes.
@@ -82,20 +90,37 @@ func readIndex(root *os.Root) (*Index, error) {
 	if !ok || len(rest) < 32 || (len(rest)-32)%indexEntry != 0 || receipt.Sum(rest[32:]) != receipt.Hash(rest[:32]) {
 		return x, nil
 	}
-	for rest = rest[32:]; len(rest) > 0; rest = rest[indexEntry:] {
-		var k known
-		if _, err := binary.Decode(rest[:indexEntry], binary.LittleEndian, &k); err != nil {
-			return nil, err
-		}
+	rest = rest[32:]
+	x.files = make(map[[2]uint64]known, len(rest)/indexEntry)
+	x.seen = make(map[[2]uint64]known, len(rest)/indexEntry)
+	for ; len(rest) > 0; rest = rest[indexEntry:] {
+		k := decoded(rest)
 		x.files[[2]uint64{k.ID.Device, k.ID.Inode}] = k
 	}
 	return x, nil
 }
 
+// appendTo appends the entry as the file has it: numbers of eight bytes, the least first.
+func (k known) appendTo(b []byte) []byte {
+	n := binary.LittleEndian
+	for _, v := range []uint64{k.ID.Device, k.ID.Inode, k.ID.Mode, k.ID.Size, uint64(k.ID.Modified), uint64(k.ID.Changed)} {
+		b = n.AppendUint64(b, v)
+	}
+	return n.AppendUint64(append(b, k.Hash[:]...), uint64(k.Entered))
+}
+
+// decoded returns the entry with which a text begins.
+func decoded(b []byte) known {
+	n := func(i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+	id := fileID{n(0), n(8), n(16), n(24), int64(n(32)), int64(n(40))}
+	return known{id, receipt.Hash(b[48:80]), int64(n(80))}
+}
+
 // next ends a scan. What it has not seen is forgotten.
 func (x *Index) next() {
 	x.changed = x.changed || !maps.Equal(x.seen, x.files)
-	x.files, x.seen = x.seen, map[[2]uint64]known{}
+	x.files, x.seen = x.seen, x.files
+	clear(x.seen)
 }
 
 // write writes the entries, if they have changed since the index was read.
@@ -105,10 +130,7 @@ func (x *Index) write(root *os.Root) error {
 	}
 	body := make([]byte, 0, len(x.files)*indexEntry)
 	for _, k := range x.files {
-		var err error
-		if body, err = binary.Append(body, binary.LittleEndian, k); err != nil {
-			return err
-		}
+		body = k.appendTo(body)
 	}
 	sum := receipt.Sum(body)
 	f, err := durable.Create(root, indexName, 0o600)

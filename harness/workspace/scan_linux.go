@@ -10,6 +10,10 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -23,21 +27,41 @@ import (
 // scanner reads one folder.
 type scanner struct {
 	Options
-	ctx   context.Context
-	root  int
-	state State
+	ctx  context.Context
+	root int
+	free chan struct{} // takes one for each goroutine besides the first; nil: there is no other
+
+	files, bytes atomic.Int64
+	nodes        sync.Mutex // of Nodes
 }
 
+// most is how many goroutines read a folder at once.
+const most = 4
+
+// scan reads a folder with several goroutines, unless a sink takes the objects. The error is that
+// of the first path in order.
 func scan(ctx context.Context, dir string, o Options) (State, error) {
+	free := make(chan struct{}, min(most, runtime.GOMAXPROCS(0))-1)
+	if o.Sink != nil {
+		free = nil
+	}
+	state, err := scanWith(ctx, dir, o, free)
+	if of, ok := errors.AsType[*Error](err); ok && of.Path == "" && free != nil {
+		// A limit is exceeded. Whether it is the first error depends on which goroutine was faster.
+		return scanWith(ctx, dir, o, nil)
+	}
+	return state, err
+}
+
+func scanWith(ctx context.Context, dir string, o Options, free chan struct{}) (State, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return State{}, failed("", err)
 	}
 	defer unix.Close(root)
-	s := &scanner{Options: o, ctx: ctx, root: root}
+	s := &scanner{Options: o, ctx: ctx, root: root, free: free}
 	e, err := s.folder(".")
-	s.state.Hash = e.Hash
-	return s.state, err
+	return State{e.Hash, int(s.files.Load()), s.bytes.Load()}, err
 }
 
 // child is an entry of a folder as lstat shows it.
@@ -53,15 +77,15 @@ func (s *scanner) folder(at string) (receipt.Entry, error) {
 	if err := context.Cause(s.ctx); err != nil {
 		return none, err
 	}
-	entries, folders, err := s.files(at)
+	entries, folders, err := s.entries(at)
 	if err != nil {
 		return none, err
 	}
-	for _, name := range folders {
-		e, err := s.folder(path.Join(at, name))
-		if err != nil {
-			return none, err
-		}
+	beneath, err := s.folders(at, folders)
+	if err != nil {
+		return none, err
+	}
+	for _, e := range beneath {
 		if e.Mode != "" {
 			entries = append(entries, e)
 		}
@@ -72,13 +96,45 @@ func (s *scanner) folder(at string) (receipt.Entry, error) {
 	text := receipt.Node(entries)
 	e := receipt.Entry{Mode: receipt.Folder, Name: path.Base(at), Hash: receipt.Sum(text)}
 	if s.Nodes != nil {
+		s.nodes.Lock()
 		s.Nodes[e.Hash] = text
+		s.nodes.Unlock()
 	}
 	return e, s.put(e.Hash, text)
 }
 
-// files returns the entries of the files and links in a folder, and the names of its folders.
-func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, err error) {
+// folders returns the entries of folders: of each by another goroutine if one is free. The first
+// error in order is that of one goroutine, because all before it are read to their end.
+func (s *scanner) folders(at string, names []string) ([]receipt.Entry, error) {
+	list, errs := make([]receipt.Entry, len(names)), make([]error, len(names))
+	var others sync.WaitGroup
+	for i, name := range names {
+		read := func() { list[i], errs[i] = s.folder(path.Join(at, name)) }
+		select {
+		case s.free <- struct{}{}:
+			others.Go(func() {
+				read()
+				<-s.free
+			})
+			continue
+		default:
+			read()
+		}
+		if errs[i] != nil {
+			break
+		}
+	}
+	others.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// entries returns the entries of the files and links in a folder, and the names of its folders.
+func (s *scanner) entries(at string) (list []receipt.Entry, folders []string, err error) {
 	if len(at) > change.MaxPath {
 		return nil, nil, &Error{at[:80] + "…", "the path is longer than a system call accepts"}
 	}
@@ -86,16 +142,23 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 	if err != nil {
 		return nil, nil, failed(at, err)
 	}
-	defer unix.Close(dir)
-	names, err := tree.ReadNames(dir)
+	f := os.NewFile(uintptr(dir), at)
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
 	if err != nil {
 		return nil, nil, failed(at, err)
 	}
+	slices.Sort(names)
+	above := ""
+	if at != "." {
+		above = at + "/"
+	}
+	list = make([]receipt.Entry, 0, len(names))
 	for _, name := range names {
 		if name == ".git" || at == "." && name == work.Trace {
 			continue
 		}
-		here := path.Join(at, name)
+		here := above + name
 		if !utf8.ValidString(name) {
 			return nil, nil, &Error{here, "the name is not UTF-8"}
 		}
@@ -123,12 +186,12 @@ func (s *scanner) files(at string) (entries []receipt.Entry, folders []string, e
 		if err != nil {
 			return nil, nil, err
 		}
-		if s.state.Files++; s.state.Files > MaxFiles {
+		if s.files.Add(1) > MaxFiles {
 			return nil, nil, &Error{Msg: fmt.Sprintf("the folder has more than %d files", MaxFiles)}
 		}
-		entries = append(entries, e)
+		list = append(list, e)
 	}
-	return entries, folders, nil
+	return list, folders, nil
 }
 
 // failed names the path of the error of a system call.
@@ -161,7 +224,7 @@ const tries = 3
 
 func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 	e := receipt.Entry{Name: c.name}
-	if s.state.Bytes += c.stat.Size; s.state.Bytes > MaxBytes {
+	if s.bytes.Add(c.stat.Size) > MaxBytes {
 		return e, &Error{Msg: fmt.Sprintf("the files of the folder have more than %d bytes", int64(MaxBytes))}
 	}
 	for range tries {

@@ -64,7 +64,7 @@ type Options struct {
 	Nodes map[receipt.Hash][]byte // gets the nodes, unless it is nil
 
 	// Scratch says of a path whether no state has it, nor, for a folder, anything beneath; nil:
-	// no path is scratch.
+	// no path is scratch. Several goroutines call it at once.
 	Scratch func(path string, folder bool) bool
 }
 
