@@ -8,7 +8,8 @@
 // held against bubblewrap, the ledger against a plain file and Tessera, safe-run against
 // a plain fork and exec and cat, what verifies packs against sha256sum, and calls of tools
 // against run actions and the MCP SDK. Calls through the MCP gate are held against direct
-// ones, and the hook against a run. It runs on Linux, from anywhere in the module.
+// ones, and the hook against a run. The state of a folder is held against git status, and an item of
+// work against fiador exec and a copy. It runs on Linux, from anywhere in the module.
 package main
 
 import (
@@ -49,6 +50,7 @@ type options struct {
 	packs    packSizes
 	calls    toolSizes
 	agents   agentSizes
+	work     workSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -62,6 +64,7 @@ const (
 	onlyPacks   = "packs"
 	onlyTools   = "tools"
 	onlyAgents  = "agents"
+	onlyWork    = "work"
 	onlyWorst   = "worst"
 	onlyDecide  = "decide"
 )
@@ -89,7 +92,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents, work or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -107,12 +110,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
 	o.confined, o.ledger, o.logged, o.packs = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds), fullPacks(o.rounds)
-	o.calls, o.agents = fullTools(o.rounds), fullAgents(o.rounds)
+	o.calls, o.agents, o.work = fullTools(o.rounds), fullAgents(o.rounds), fullWork(o.rounds)
 	if o.quick {
-		o.calls, o.agents = quickTools(), quickAgents()
+		o.calls, o.agents, o.work = quickTools(), quickAgents(), quickWork()
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWork, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -169,6 +172,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	if err := r.agents(ctx, t, dir, o.agents, log); err != nil {
+		return err
+	}
+	if err := r.work(ctx, t, dir, o.work, log); err != nil {
 		return err
 	}
 	if err := r.worst(ctx, t, dir, log); err != nil {
@@ -252,6 +258,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.agented.markdown(r.machine, o.quick)
+	case onlyWork:
+		if err := r.work(ctx, t, dir, o.work, log); err != nil {
+			return err
+		}
+		section = r.worked.markdown(r.machine, o.quick)
 	case onlyWorst:
 		if err := r.worst(ctx, t, dir, log); err != nil {
 			return err

@@ -45,6 +45,7 @@ type report struct {
 	packed    *packed
 	called    *called
 	agented   *agented
+	worked    *worked
 	slow      slowest
 }
 
@@ -106,6 +107,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.called.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.agented.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.worked.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()
