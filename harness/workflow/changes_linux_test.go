@@ -307,3 +307,43 @@ func TestReplayDiffers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestActions: the actions of an item run in the place of an agent, and each counts as a call.
+func TestActions(t *testing.T) {
+	const write, fails = `{"kind":"write","path":"x","content":"x\n"}`, `{"kind":"run","argv":["sh","-c","exit 4"]}`
+	const shell = `{"kind":"run","argv":["sh","-c","cat x x >>a"]}`
+	for _, c := range []struct {
+		actions, members string
+		status           receipt.Status
+		reasons          string
+		ops              int
+	}{
+		{write + "," + shell, `"test_command":"test -s x",`, receipt.Success, "", 2},
+		{write + "," + shell, `"constraints":{"max_tool_ops":1},`, receipt.Denied, "MAX_TOOL_OPS", 2},
+		{write + "," + fails + "," + shell, "", receipt.Failure, "EXIT 4", 1},
+		{shell, "", receipt.Failure, "EXIT 1", 0},
+		{write, `"input_files":["none"],`, receipt.Failure, "INPUT_MISSING none", 0},
+		{write, `"input_files":["none"],"test_command":"true",`, receipt.Failure, "INPUT_MISSING none", 0},
+		{shell + "," + write, `"input_files":["none"],`, receipt.Failure, "INPUT_MISSING none", 0},
+		{write, `"test_command":"false",`, receipt.Failure, "TEST 1", 1},
+		{write, `"output_files":["x","y"],`, receipt.Failure, "OUTPUT_MISSING y", 1},
+		{write, `"allow":[],`, receipt.Denied, "NOT_ALLOWED x", 1},
+		{write, `"protect":["x"],"test_command":"true",`, receipt.Denied, "PROTECTED x", 1},
+	} {
+		b := newBench(t, host(t), map[string]string{"a": "one\n"})
+		before := b.state(t)
+		r := b.one(t, "x", `"actions":[`+c.actions+`],`+c.members)
+		rc := b.receipt(t, r)
+		if r.Status != c.status || b.reasons(t, r) != c.reasons || rc.Core.Trace != (receipt.Trace{Coverage: receipt.Complete, Ops: c.ops}) {
+			t.Errorf("%s: %s %s, %+v", c.actions, r.Status, b.reasons(t, r), rc.Core.Trace)
+		}
+		if now := b.state(t); (now == before) != (c.status != receipt.Success) || now != r.OutputHash {
+			t.Errorf("%s: the state is %s", c.actions, now)
+		}
+		if c.status == receipt.Success {
+			if got := b.replay(t, r); !got.Match() || b.text(t, "a") != "one\nx\nx\n" {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 const nap = `sleep 0.0$(($(od -An -N1 -tu1 /dev/urandom) % 9)); `
 
 // logs is what the items of TestLevels leave in one file, in the order of their ids.
-var logs = map[string]string{"apart": "0\n", "overlapping": "0\na\nb\ne\n", "failing": "0\na\n"}
+var logs = map[string]string{"apart": "0\n", "overlapping": "0\na\nb\ne\n", "failing": "0\na\n", "in one folder": "0\n"}
 
 // TestLevels: whatever ends first, and however many items run at once, a plan leaves the same
 // receipts, the same state and the same answer.
@@ -29,6 +29,10 @@ func TestLevels(t *testing.T) {
 		"overlapping": {
 			"a": `echo a >>log`, "b": `echo b >>log; ls >seen`, "c": `mkdir n; echo c >n/log; tail -n1 log >>seen`,
 			"d": `rm -r n; echo d >n`, "e": `test -d n && echo e >n/log; echo e >>log; exit 0`, "f": `cat log seen >f; exit 0`,
+		},
+		"in one folder": {
+			"a": `rm -r d`, "b": `echo b >d/b`, "c": `rm -f d/kept; echo c >d/c`,
+			"d": `rm -r d; echo d >d`, "e": `mkdir -p d; echo e >d/e`, "f": `ls -R >f`,
 		},
 		"failing": {
 			"a": `echo a >>log`, "b": `echo b >>log; exit 3`, "c": `echo c >>log; echo >.git`,

@@ -240,6 +240,10 @@ func (s *strictLevel) unanswered(action int) bool {
 // the last command or call and the next.
 func (s *strictLevel) checkStatus(e *pack.Evidence, done int, failed, stuck bool) {
 	here := pack.At(pack.EvidenceFile, "status")
+	if reason.Read(s.run.Decision.Reasons).Has(reason.InputMissing) { // then nothing is started
+		s.must(e.Status == pack.StatusFailed && len(e.Runs)+len(e.Calls) == 0, "ST7", here, "%s, and an input of the work item was missing", e.Status)
+		return
+	}
 	first, most := done, done // minimum and maximum number of successful actions
 	fits := func() bool {
 		return e.Status == pack.StatusFailed && first == 0 || e.Status == pack.StatusPartial && most > 0
