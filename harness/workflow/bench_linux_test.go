@@ -300,3 +300,12 @@ func (b *bench) lines(t *testing.T) []history.Line {
 	}
 	return list
 }
+
+// subject reads what ran.
+func (b *bench) subject(r receipt.Result) (receipt.Subject, error) {
+	text, err := os.ReadFile(filepath.Join(b.History.Dir, receipt.ReceiptsFolder, r.ReceiptID, receipt.ItemFile))
+	if err != nil {
+		return receipt.Subject{}, err
+	}
+	return receipt.ReadSubject(text)
+}

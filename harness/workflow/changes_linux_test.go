@@ -17,7 +17,7 @@ import (
 // replay runs the item of a receipt again in a new folder, as fiador work replay does.
 func (b *bench) replay(t *testing.T, r receipt.Result) workflow.Replayed {
 	t.Helper()
-	s, err := workflow.ReadSubject(filepath.Join(b.History.Dir, receipt.ReceiptsFolder, r.ReceiptID))
+	s, err := b.subject(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestReplayDiffers(t *testing.T) {
 	b.agent("x", `echo e >e`)
 	r := run("")
 	grow(t, b.Tree, map[string]string{"c": "edited\n"})
-	s, err := workflow.ReadSubject(filepath.Join(b.History.Dir, receipt.ReceiptsFolder, r.ReceiptID))
+	s, err := b.subject(r)
 	if err != nil {
 		t.Fatal(err)
 	}

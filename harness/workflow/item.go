@@ -160,7 +160,7 @@ func (it *item) work(ctx context.Context, task execute.Task, perform harness.Per
 	}
 	p.Planned = len(task.Sandbox.Actions)
 	p.Observed.Reject(missing...)
-	it.streams["stdout"], it.streams["stderr"] = p.Stdout.Bytes, p.Stderr.Bytes
+	it.streams[receipt.Stdout], it.streams[receipt.Stderr] = p.Stdout.Bytes, p.Stderr.Bytes
 	if err = it.readTrace(p, agent.Secrets); err == nil {
 		err = it.moveStage(p)
 	}
@@ -243,7 +243,7 @@ func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 			p.Observed.Reject(reason.Reason{ID: reason.Trace})
 			return nil
 		}
-		it.trace, it.streams["trace.jsonl"] = receipt.Trace{Coverage: receipt.Reported, Ops: ops}, text
+		it.trace, it.streams[receipt.TraceFile] = receipt.Trace{Coverage: receipt.Reported, Ops: ops}, text
 		return nil
 	}
 	if it.agent.Trace == "required" && p.Done == p.Planned-len(it.testArgv()) {
@@ -347,7 +347,7 @@ func (it *item) test(ctx context.Context, task execute.Task, p *execute.Performe
 	defer test.Close()
 	p.Tested(test)
 	end := p.Runs[len(p.Runs)-1]
-	it.streams["test.stdout"], it.streams["test.stderr"] = test.Stdout.Bytes, test.Stderr.Bytes
+	it.streams[receipt.TestStdout], it.streams[receipt.TestStderr] = test.Stdout.Bytes, test.Stderr.Bytes
 	it.tests = &receipt.Tests{Argv: it.Test, ExitCode: end.Cause().ExitCode()}
 	if passed, failed, ok := receipt.Counts(test.Stdout.Bytes); ok {
 		it.tests.Passed, it.tests.Failed = &passed, &failed

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness/runerr"
@@ -15,38 +13,6 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
 )
-
-var subjectDecoder canon.Decoder[struct {
-	Agent any `json:"agent"`
-	Item  any `json:"item"`
-}]
-
-// ReadSubject reads item.json, in the folder of a receipt.
-func ReadSubject(dir string) (Subject, error) {
-	text, err := os.ReadFile(filepath.Join(dir, receipt.ItemFile))
-	if err != nil {
-		return Subject{}, err
-	}
-	doc, err := canon.Parse(text, work.MaxBytes)
-	if err != nil {
-		return Subject{}, err
-	}
-	parts, err := subjectDecoder.Decode(doc.Value())
-	if err != nil {
-		return Subject{}, err
-	}
-	p, err := work.ReadPlan(parts.Item)
-	if err != nil {
-		return Subject{}, err
-	}
-	s := Subject{Item: p.Items[0]}
-	if parts.Agent == nil {
-		return s, nil
-	}
-	a, err := work.ReadAgent("/agent", parts.Agent)
-	s.Agent = &a
-	return s, err
-}
 
 // Replayed says how a replay ended. Difference is the first path at which it left another
 // file, and "" for none; Status is not success if the item did not even succeed.
@@ -62,7 +28,7 @@ func (r Replayed) Match() bool { return r.Status == receipt.Success && r.Differe
 // Replay runs the item of a receipt again in the empty folder w.Tree, which gets the state on
 // which the agent ran: from the store from, or else from a folder with that content. The store
 // and the journals of w are for w.Tree.
-func (w *Workflow) Replay(ctx context.Context, r receipt.Receipt, s Subject, from *workspace.Store, tree string) (Replayed, error) {
+func (w *Workflow) Replay(ctx context.Context, r receipt.Receipt, s receipt.Subject, from *workspace.Store, tree string) (Replayed, error) {
 	base, err := receipt.ParseHash(r.Core.Base)
 	if err != nil {
 		return Replayed{}, runerr.New(result.CodeEvidence, "core/base: "+err.Error(), "")

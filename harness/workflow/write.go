@@ -17,14 +17,6 @@ import (
 
 func newReader(text []byte) io.Reader { return bytes.NewReader(text) }
 
-// Subject is item.json: what ran.
-type Subject struct {
-	Agent *work.Agent `json:"agent,omitempty"` // nil: the item has actions
-	Item  work.Item   `json:"item"`
-}
-
-var subjectPlan canon.Plan[Subject]
-
 // keyOf returns what the lookup of earlier runs compares: the item without its name, the
 // agent, and the policy.
 func (it *item) keyOf() (receipt.Hash, error) {
@@ -89,7 +81,7 @@ func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
 
 // write makes the receipt, notes that it is pending, and puts its folder in its place.
 func (it *item) write(rep harness.Report) error {
-	subject, _, err := subjectPlan.Artifact(&Subject{it.agent, it.Item})
+	subject, err := receipt.Subject{Agent: it.agent, Item: it.Item}.Bytes()
 	if err != nil {
 		return runerr.Internal("the item has no canonical form", err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/fiador/fiador/evidence/receipt/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/harness/workflow"
 	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
@@ -132,8 +131,8 @@ Exit codes:
 }
 
 // readReceipt reads the receipt in a folder, and what ran.
-func readReceipt(dir string) (receipt.Receipt, workflow.Subject, error) {
-	var s workflow.Subject
+func readReceipt(dir string) (receipt.Receipt, receipt.Subject, error) {
+	var s receipt.Subject
 	bad := func(why string) error {
 		return runerr.New(result.CodeUnreadable, "receipt "+screen.Folder(dir)+": "+why, "fiador work verify says what is wrong with it")
 	}
@@ -147,7 +146,10 @@ func readReceipt(dir string) (receipt.Receipt, workflow.Subject, error) {
 		return receipt.Receipt{}, s, bad(faults[0].String())
 	}
 	if err == nil {
-		s, err = workflow.ReadSubject(dir)
+		var text []byte
+		if text, err = root.ReadFile(receipt.ItemFile); err == nil {
+			s, err = receipt.ReadSubject(text)
+		}
 	}
 	if err != nil {
 		return receipt.Receipt{}, s, bad(runerr.Reason(err))
@@ -156,7 +158,7 @@ func readReceipt(dir string) (receipt.Receipt, workflow.Subject, error) {
 }
 
 // showReceipt writes a receipt for people.
-func showReceipt(t cli.Terminal, r receipt.Receipt, s workflow.Subject) {
+func showReceipt(t cli.Terminal, r receipt.Receipt, s receipt.Subject) {
 	c := r.Core
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t.W, "%-9s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))

@@ -120,7 +120,7 @@ func (f *replayFlags) workflow(ctx context.Context, a *cli.App, r receipt.Receip
 }
 
 // replay runs the item in the new folder.
-func (f *replayFlags) replay(ctx context.Context, a *cli.App, w *workflow.Workflow, r receipt.Receipt, s workflow.Subject, from *workspace.Store, to string) error {
+func (f *replayFlags) replay(ctx context.Context, a *cli.App, w *workflow.Workflow, r receipt.Receipt, s receipt.Subject, from *workspace.Store, to string) error {
 	temp, err := os.MkdirTemp("", "fiador-replay-store-")
 	if err != nil {
 		return err
