@@ -544,6 +544,8 @@ var (
 		{"tool_io_schema_version", true, &shape{types: []string{"string"}, minLength: 5, maxLength: 29, form: &form11}},
 	}}
 
+	shape9 = shape{types: []string{"object"}, maxMembers: 16, naming: &shape{types: []string{"string"}, minLength: 1, maxLength: 64}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}}
+
 	workReceiptShape = shape{types: []string{"object"}, closed: true, members: []member{
 		{"core", true, &shape{types: []string{"object"}, closed: true, members: []member{
 			{"after", true, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},
@@ -597,9 +599,10 @@ var (
 				{"tests_passed", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 				{"tool_ops_count", true, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
 			}}},
+			{"pack", true, &shape9},
 			{"run_id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128}},
 			{"started_at", true, &shape{types: []string{"string"}, minLength: 24, maxLength: 24}},
-			{"streams", true, &shape{types: []string{"object"}, maxMembers: 16, naming: &shape{types: []string{"string"}, minLength: 1, maxLength: 64}, other: &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}}},
+			{"streams", true, &shape9},
 			{"workspace", true, &shape{types: []string{"string"}, minLength: 0, maxLength: 64}},
 		}}},
 		{"previous", false, &shape{types: []string{"string"}, minLength: 71, maxLength: 71, form: &form35}},

@@ -111,6 +111,7 @@ type Ephemeral struct {
 	Workspace   string            `json:"workspace"`           // how written files were kept apart; empty: nothing ran
 	Isolation   kernel.Isolation  `json:"isolation,omitempty"` // empty: nothing ran
 	Streams     map[string]string `json:"streams"`             // hash of each file of streams that is kept
+	Pack        map[string]string `json:"pack"`                // hash of each file of the pack
 	Head        string            `json:"head,omitempty"`      // the commit of .git/HEAD
 }
 

@@ -62,9 +62,9 @@ func (it *item) core(rep harness.Report, subject []byte) (receipt.Core, error) {
 }
 
 // ephemeral returns the rest of the receipt.
-func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
+func (it *item) ephemeral(rep harness.Report, packed map[string][]byte) receipt.Ephemeral {
 	e := receipt.Ephemeral{
-		RunID: rep.Result.RunID, StartedAt: rep.Result.StartedAt, CompletedAt: rep.Result.CompletedAt, Streams: map[string]string{}, Head: history.Head(it.Tree),
+		RunID: rep.Result.RunID, StartedAt: rep.Result.StartedAt, CompletedAt: rep.Result.CompletedAt, Streams: map[string]string{}, Pack: map[string]string{}, Head: history.Head(it.Tree),
 		Metrics: receipt.Metrics{ToolOpsCount: it.trace.Ops, DeltaSize: it.tried.counted.Total, FilesTouched: len(it.tried.paths())},
 	}
 	if p := rep.Execution; p != nil {
@@ -75,6 +75,9 @@ func (it *item) ephemeral(rep harness.Report) receipt.Ephemeral {
 	}
 	for name, text := range it.streams {
 		e.Streams[name] = receipt.Sum(text).String()
+	}
+	for name, text := range packed {
+		e.Pack[name] = receipt.Sum(text).String()
 	}
 	return e
 }
@@ -89,14 +92,18 @@ func (it *item) write(rep harness.Report) error {
 	if err != nil {
 		return runerr.Internal("the policy has no canonical form", err)
 	}
+	packed, err := rep.Pack(it.Deps.Rand)
+	if err != nil {
+		return err
+	}
 	previous := ""
 	if n := len(it.lines); n > 0 {
 		previous = it.lines[n-1].ReceiptHash
 	}
-	if it.receipt, err = receipt.New(core, it.ephemeral(rep), previous); err != nil {
+	if it.receipt, err = receipt.New(core, it.ephemeral(rep, packed), previous); err != nil {
 		return runerr.Internal("the receipt has no canonical form", err)
 	}
-	files, err := it.files(rep, subject)
+	files, err := it.files(packed, subject)
 	if err != nil {
 		return err
 	}
@@ -107,7 +114,7 @@ func (it *item) write(rep harness.Report) error {
 }
 
 // files returns the files of the receipt's folder.
-func (it *item) files(rep harness.Report, subject []byte) (map[string][]byte, error) {
+func (it *item) files(packed map[string][]byte, subject []byte) (map[string][]byte, error) {
 	text, err := it.receipt.Bytes()
 	if err != nil {
 		return nil, runerr.Internal("the receipt has no canonical form", err)
@@ -116,10 +123,6 @@ func (it *item) files(rep harness.Report, subject []byte) (map[string][]byte, er
 	maps.Copy(files, it.streams)
 	for name, script := range receipt.Scripts(it.receipt) {
 		files[name] = []byte(script)
-	}
-	packed, err := rep.Pack(it.Deps.Rand)
-	if err != nil {
-		return nil, err
 	}
 	for name, text := range packed {
 		files[receipt.PackFolder+"/"+name] = text

@@ -128,7 +128,7 @@ func lasting(t *testing.T, name string, text json.RawMessage) string {
 	case receipt.ReceiptFile:
 		drop(obj, "core_hash", "receipt_hash", "receipt_id", "previous") // digests of the policy are in them
 		drop(obj["core"].(map[string]any), "policy_sha256")
-		drop(obj["ephemeral"].(map[string]any), "isolation", "workspace")
+		drop(obj["ephemeral"].(map[string]any), "isolation", "workspace", "pack")
 	case "result":
 		drop(obj, "proof_script", "receipt_id", "receipt_path")
 	case receipt.PackFolder + "/" + pack.RunFile:
@@ -249,6 +249,19 @@ func files(t *testing.T, dir string) map[string]json.RawMessage {
 		if list[runner], err = canon.Canonical(obj); err != nil {
 			t.Fatal(err)
 		}
+		var r receipt.Receipt
+		if err := json.Unmarshal(list[receipt.ReceiptFile], &r); err != nil {
+			t.Fatal(err)
+		}
+		r.Ephemeral.Pack[pack.RunnerFile] = receipt.Sum(append(bytes.Clone(list[runner]), '\n')).String()
+		if r, err = receipt.New(r.Core, r.Ephemeral, r.Previous); err != nil {
+			t.Fatal(err)
+		}
+		text, err := r.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[receipt.ReceiptFile] = json.RawMessage(bytes.TrimSuffix(text, []byte("\n")))
 	}
 	return list
 }

@@ -177,8 +177,8 @@ func (d draft) do(t testing.TB, c change) error {
 	return nil
 }
 
-// rehash makes hashes anew: "item" and "streams" those of the files, "receipt" the three of the
-// receipt itself.
+// rehash makes hashes anew: "item", "streams" and "pack" those of the files, "receipt" the three of
+// the receipt itself.
 func (d draft) rehash(what string) error {
 	hash := func(name string) string {
 		text, _ := d.text(name)
@@ -195,6 +195,16 @@ func (d draft) rehash(what string) error {
 		streams := r["ephemeral"].(map[string]any)["streams"].(map[string]any)
 		for name := range streams {
 			streams[name] = hash(name)
+		}
+	case "pack":
+		packed := map[string]any{}
+		for name := range d {
+			if file, ok := strings.CutPrefix(name, receipt.PackFolder+"/"); ok {
+				packed[file] = hash(name)
+			}
+		}
+		if e, ok := r["ephemeral"].(map[string]any); ok {
+			e["pack"] = packed
 		}
 	case "receipt":
 		core, err := canon.Canonical(r["core"])

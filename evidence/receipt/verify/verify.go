@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -145,6 +146,9 @@ func (f *folder) hashes() {
 	for name, want := range r.Ephemeral.Streams {
 		f.hashOf(name, "ephemeral/streams/"+name, want)
 	}
+	for name, want := range r.Ephemeral.Pack {
+		f.hashOf(receipt.PackFolder+"/"+name, "ephemeral/pack/"+name, want)
+	}
 	f.hashOf(receipt.ItemFile, "core/item_hash", r.Core.ItemHash)
 	for name, want := range receipt.Scripts(r) {
 		if text, err := readFile(f.root, name); err != nil || string(text) != want {
@@ -164,6 +168,18 @@ func (f *folder) hashOf(name, member, want string) {
 	f.must(got == want, member, "not the hash of %s, which is %s", name, got)
 }
 
+// entries returns the names in a folder. One that cannot be read has none.
+func entries(root *os.Root, folder string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		list, _ := fs.ReadDir(root.FS(), folder)
+		for _, e := range list {
+			if !yield(e.Name()) {
+				return
+			}
+		}
+	}
+}
+
 // pack verifies the pack of the run.
 func (f *folder) pack(dir string) {
 	p, err := pack.ReadFolder(dir)
@@ -173,6 +189,11 @@ func (f *folder) pack(dir string) {
 	}
 	for _, v := range packverify.Pack(p, packverify.Options{}).Violations {
 		f.fault(receipt.PackFolder+"/"+v.Path, "%s %s", v.Rule, v.Message)
+	}
+	for name := range entries(f.root, receipt.PackFolder) {
+		if f.receipt.Ephemeral.Pack[name] == "" {
+			f.fault(receipt.PackFolder+"/"+name, "a file that the receipt does not have")
+		}
 	}
 	f.result = decoded(p, pack.RunFile, &runDecoder)
 	f.evidence = decoded(p, pack.EvidenceFile, &evidenceDecoder)
@@ -266,10 +287,9 @@ func (f *folder) state() {
 	} else {
 		f.must(core.After == core.Before && len(core.Artifacts) == 0, "core/after", "a run without success changes nothing")
 	}
-	names, _ := fs.ReadDir(f.root.FS(), receipt.NodesFolder)
-	for _, e := range names {
-		if !n.used[e.Name()] {
-			f.fault(receipt.NodesFolder+"/"+e.Name(), "a file that no receipt has")
+	for name := range entries(f.root, receipt.NodesFolder) {
+		if !n.used[name] {
+			f.fault(receipt.NodesFolder+"/"+name, "a file that no receipt has")
 		}
 	}
 }
