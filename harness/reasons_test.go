@@ -23,9 +23,11 @@ func givenReasons(t *testing.T) map[string]bool {
 		"Missing": reason.Missing("").ID, "Limit": reason.Limit().ID, "StreamCut": reason.StreamCut(0).ID, "Answer": reason.Answer(0).ID, "Refused": reason.Refused(0).ID,
 		"Unanswered": reason.Unanswered(0).ID, "Late": reason.Late(0).ID,
 		"OOM": reason.OOM, "Timeout": reason.Timeout, "NotFound": reason.NotFound, "NotExecutable": reason.NotExecutable, "OutputName": reason.OutputName,
+		"Tested": reason.Tested(0).ID, "Duplicate": reason.Duplicate, "InputMissing": reason.InputMissing, "MaxDelta": reason.MaxDelta, "MaxFiles": reason.MaxFiles, "MaxToolOps": reason.MaxToolOps,
+		"NotAllowed": reason.NotAllowed, "Protected": reason.Protected, "StateDrift": reason.StateDrift, "Trace": reason.Trace,
 	}
 	given := map[string]bool{}
-	for _, root := range []string{".", "../evidence/evidence.go"} {
+	for _, root := range []string{".", "../evidence/evidence.go", "../kernel/work/admit.go"} {
 		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return err

@@ -158,6 +158,9 @@ func (it *item) work(ctx context.Context, task execute.Task, perform harness.Per
 	if err != nil {
 		return nil, err
 	}
+	if msg, hint := p.Diagnosis(); msg != "" && it.Advise != nil {
+		it.Advise(it.ID, msg, hint)
+	}
 	p.Planned = len(task.Sandbox.Actions)
 	p.Observed.Reject(missing...)
 	it.streams[receipt.Stdout], it.streams[receipt.Stderr] = p.Stdout.Bytes, p.Stderr.Bytes

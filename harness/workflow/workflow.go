@@ -47,6 +47,10 @@ type Workflow struct {
 	// Result takes the result of an item. It is called for one after another, in the order
 	// in which they were integrated.
 	Result func(r receipt.Result) error
+
+	// Advise is called with what this machine knows of an agent that failed, for people. Items
+	// that run at once call it at once. It may be nil.
+	Advise func(id, msg, hint string)
 }
 
 // Summary says how a plan ended.

@@ -296,8 +296,14 @@ func inLedger(ctx context.Context, a *cli.App, dir string, r receipt.Receipt, fr
 		return "", err
 	}
 	at, rec, err := decisionOf(ctx, a, from, r.Ephemeral.RunID)
-	if err != nil || rec == nil {
-		return "it has no decision of run " + r.Ephemeral.RunID, err
+	if err != nil {
+		return "", err
+	}
+	if rec == nil {
+		if w, err := unsigned(a, from, r.Ephemeral.RunID); err != nil || w != nil {
+			return "the decision of run " + r.Ephemeral.RunID + " stands behind its last checkpoint: fiador ledger repair signs it", err
+		}
+		return "it has no decision of run " + r.Ephemeral.RunID, nil
 	}
 	text, err := os.ReadFile(filepath.Join(dir, receipt.PackFolder, pack.RunFile))
 	if err != nil {

@@ -208,6 +208,7 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledge
 		}
 		return a.Print(b)
 	}
+	o.Advise = func(id, msg, hint string) { a.Term.Warning(id + ": " + msg + "; " + hint) }
 	summary, err := o.Workflow.Run(ctx, o.plan, sumOf(o))
 	if err = placed(o.text, err); err != nil {
 		return err
