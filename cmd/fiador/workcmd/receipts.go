@@ -11,7 +11,6 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
-	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/evidence/receipt/verify"
 	"github.com/fiador/fiador/evidence/screen"
@@ -271,7 +270,7 @@ func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.R
 	}
 	how := "consistent, not authenticated"
 	if len(faults) == 0 && (from.Dir != "" || a.Env("FIADOR_LEDGER") != "") {
-		why, err := inLedger(ctx, a, dir, r, from)
+		why, err := inLedger(ctx, a, r, from)
 		if err != nil {
 			return err
 		}
@@ -291,7 +290,7 @@ func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.R
 }
 
 // inLedger says why the ledger does not prove the receipt in a folder, or "".
-func inLedger(ctx context.Context, a *cli.App, dir string, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
+func inLedger(ctx context.Context, a *cli.App, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
 	if from.Dir, err = ledgers.Dir(a, from.Dir); err != nil {
 		return "", err
 	}
@@ -305,14 +304,9 @@ func inLedger(ctx context.Context, a *cli.App, dir string, r receipt.Receipt, fr
 		}
 		return "it has no decision of run " + r.Ephemeral.RunID, nil
 	}
-	text, err := os.ReadFile(filepath.Join(dir, receipt.PackFolder, pack.RunFile))
-	if err != nil {
-		return "", runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name the folder of a receipt")
-	}
 	w := rec.Work
 	for _, m := range [][3]string{
 		{"work.receipt", w.Receipt, r.ReceiptHash}, {"work.before", w.Before, r.Core.Before}, {"work.after", w.After, r.Core.After},
-		{"result_sha256", string(rec.ResultSHA256), string(canon.Sum(text))},
 	} {
 		if m[1] != m[2] {
 			return fmt.Sprintf("%s of entry %d is not that of the receipt", m[0], at), nil
