@@ -3,6 +3,10 @@
 package workflow_test
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fiador/fiador/evidence/receipt"
@@ -48,5 +52,44 @@ func TestSame(t *testing.T) {
 				t.Errorf("%d results", len(b.got))
 			}
 		})
+	}
+}
+
+// TestNothingOfTheMachine: no file of a store names the machine, its user, or a folder of it, and
+// no result does. The core has no clock: TestSame has its hash.
+func TestNothingOfTheMachine(t *testing.T) {
+	b := newBench(t, host(t), map[string]string{"src/a": "one\n"})
+	b.agent("env", `env; pwd; id; hostname; cat /etc/hostname /proc/sys/kernel/hostname; echo two >src/b`)
+	b.run(t, item("env", `"test_command":"sh -c 'env; pwd; hostname; cat src/*'",`))
+	if len(b.got) != 1 || b.got[0].Status != receipt.Success {
+		t.Fatalf("%+v", b.got)
+	}
+	printed, err := b.got[0].Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"the result": string(printed)}
+	err = fs.WalkDir(os.DirFS(b.base), "store", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var text []byte
+			text, err = os.ReadFile(filepath.Join(b.base, name))
+			files[name] = string(text)
+		}
+		return err
+	})
+	if err != nil || len(files) < 10 {
+		t.Fatal(len(files), err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := []string{b.base, name + "\n", os.Getenv("HOME") + "/", os.TempDir() + "/fiador"}
+	for file, text := range files {
+		for _, s := range secret {
+			if len(s) > 2 && strings.Contains(text, s) {
+				t.Errorf("%s has %q", file, s)
+			}
+		}
 	}
 }

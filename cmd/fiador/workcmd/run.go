@@ -149,6 +149,9 @@ Exit codes:
 				return err
 			}
 			o.Jobs, o.Only, o.Resume, o.Rerun = w.Jobs, w.Only, w.Resume, w.Rerun
+			if _, _, err := o.Check(o.plan); err != nil {
+				return placed(o.text, err) // before the store is made
+			}
 			if o.Jobs < 1 || o.Jobs > 1000 {
 				return cli.Usage("give a number from 1 to 1000", "--jobs %d", o.Jobs)
 			}
