@@ -237,7 +237,7 @@ func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 		if c.Path != work.Trace || c.Kind != change.KindFile {
 			continue
 		}
-		text, err := content(p, c.Path, maxTrace)
+		text, err := content(p, c.Path, work.MaxTrace)
 		if err != nil {
 			return runerr.Evidence("the trace could not be read", err)
 		}
@@ -249,18 +249,15 @@ func (it *item) readTrace(p *execute.Performed, secrets *secret.Vault) error {
 		it.trace, it.streams[receipt.TraceFile] = receipt.Trace{Coverage: receipt.Reported, Ops: ops}, text
 		return nil
 	}
-	if it.agent.Trace == "required" && p.Done == p.Planned-len(it.testArgv()) {
+	if it.agent.Trace == "required" && len(p.Runs) > 0 && !failed(p) {
 		p.Observed.Reject(reason.Reason{ID: reason.Trace})
 	}
 	return nil
 }
 
-// testArgv has one element for each action of the test.
-func (it *item) testArgv() []struct{} {
-	if it.Test == nil {
-		return nil
-	}
-	return make([]struct{}, 1)
+// failed says whether the last command of an execution has failed.
+func failed(p *execute.Performed) bool {
+	return p.Observed.Command != nil && p.Observed.Command.Failed()
 }
 
 // content reads a written file, and at most one byte more than most.
@@ -287,7 +284,7 @@ func (it *item) overlaps() bool {
 
 // judge decides whether what the agent has done is admitted, tested and still fits.
 func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Performed, perform harness.Perform) error {
-	if p.Observed.Command != nil && p.Observed.Command.Failed() {
+	if failed(p) {
 		return nil
 	}
 	var err error
@@ -309,7 +306,7 @@ func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Perform
 		return nil
 	}
 	if it.Test != nil {
-		if err := it.test(ctx, task, p, perform); err != nil || len(p.Observed.Reasons) > 0 || p.Observed.Command.Failed() {
+		if err := it.test(ctx, task, p, perform); err != nil || len(p.Observed.Reasons) > 0 || failed(p) {
 			return err
 		}
 	}
@@ -427,6 +424,3 @@ func (it *item) hideTrace() (string, error) {
 	dir := filepath.Join(it.stages, ".hidden") // no id begins with a dot
 	return dir, sandbox.Hidden(dir, work.Trace)
 }
-
-// maxTrace is the size of a trace with as many lines as there may be, each as long as it may be.
-const maxTrace = 100_000 * 4097

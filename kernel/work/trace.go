@@ -18,9 +18,15 @@ type call struct {
 
 var callDecoder canon.Decoder[call]
 
+// MaxTrace is the number of bytes that a trace may have.
+const MaxTrace = 32 << 20
+
 // ReadTrace returns the number of tool calls in the text of a trace, which has one a line. The
 // error is a *Fault that names the first line that is none.
 func ReadTrace(text []byte) (ops int, err error) {
+	if len(text) > MaxTrace {
+		return 0, fault("", Trace+" has more than "+strconv.Itoa(MaxTrace)+" bytes", "write a short line for each call")
+	}
 	for line := range bytes.Lines(text) {
 		ops++
 		why := "one more than a trace may have"
