@@ -33,7 +33,11 @@ type scanner struct {
 
 	files, bytes atomic.Int64
 	nodes        sync.Mutex // of Nodes
+	buffers      sync.Pool  // of *[small + 1]byte
 }
+
+// small is the size of a file that is read at once.
+const small = 32 << 10
 
 // most is how many goroutines read a folder at once.
 const most = 4
@@ -272,7 +276,7 @@ func (s *scanner) read(dir int, at string, c child) (h receipt.Hash, same bool, 
 	if !unchanged() {
 		return h, false, nil
 	}
-	h, n, err := receipt.Copy(io.Discard, f)
+	h, n, err := s.sum(f, c.stat.Size)
 	if err != nil {
 		return h, false, failed(at, err)
 	}
@@ -290,6 +294,24 @@ func (s *scanner) read(dir int, at string, c child) (h receipt.Hash, same bool, 
 		return h, false, nil
 	}
 	return h, err == nil, err
+}
+
+// sum returns the hash of a file and the number of its bytes. If the number is not the expected one,
+// the hash can be that of a part.
+func (s *scanner) sum(f *os.File, expected int64) (receipt.Hash, int64, error) {
+	if expected > small {
+		return receipt.Copy(io.Discard, f)
+	}
+	b, _ := s.buffers.Get().(*[small + 1]byte)
+	if b == nil {
+		b = new([small + 1]byte)
+	}
+	defer s.buffers.Put(b)
+	n, err := io.ReadFull(f, b[:expected+1])
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return receipt.Sum(b[:n]), int64(n), err
 }
 
 // idOf returns what the index knows a file by.

@@ -9,8 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fiador/fiador/evidence/receipt"
 )
 
 // many makes a folder with many small ones in two others.
@@ -74,5 +77,20 @@ func TestFirstError(t *testing.T) {
 				t.Fatalf("%s: %v instead of %v", what, err, want)
 			}
 		}
+	}
+}
+
+// TestSizes: a file has the hash of its bytes, whether it is read at once or in pieces.
+func TestSizes(t *testing.T) {
+	dir := t.TempDir()
+	var want []receipt.Entry
+	for _, n := range []int{0, 1, small - 1, small, small + 1, 5 * small} {
+		e := entry{fmt.Sprintf("%07d", n), "100644", strings.Repeat("0123456789", n)[:n], ""}
+		e.put(t, dir)
+		want = append(want, receipt.Entry{Mode: receipt.File, Name: e.Path, Hash: receipt.Sum([]byte(e.Content))})
+	}
+	got, err := Scan(t.Context(), dir, Options{})
+	if err != nil || got.Hash != receipt.Sum(receipt.Node(want)) || got.Files != len(want) || got.Bytes != 1+8*small {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
