@@ -17,7 +17,7 @@ func TestWorkReport(t *testing.T) {
 		return []time.Duration{0, first, 20 * ms, 30 * ms, 40 * ms, 50 * ms, 60 * ms, 70 * ms, 80 * ms, 80*ms + last}
 	}
 	m := &worked{
-		sizes: workSizes{files: 10000, rounds: 7, items: 10, plans: 3, agents: 16, levels: 3},
+		sizes: workSizes{files: 10000, rounds: 7, edits: 5, items: 10, plans: 3, agents: 16, levels: 3},
 		load:  "0.10", on: "ext4", folders: 1400, bytes: 30_000_000, git: "2.39.5", b3sum: "1.2.0",
 		states: []series{one(coldState, 90*ms), one(warmState, 62*ms), one(gitStatus, 20*ms), one(allHashed, 80*ms)},
 		items:  []series{one(itemRun, 250*ms), one(execRun, 50*ms), one(treeCp, 400*ms)},
@@ -75,7 +75,7 @@ func TestWorkMeasured(t *testing.T) {
 	for _, of := range []struct {
 		list          []series
 		least, rounds int
-	}{{m.states, 2, z.rounds}, {m.items, 3, z.rounds}, {m.levels, 3, z.levels}} {
+	}{{m.states, 2, z.rounds}, {m.items, 3, z.edits}, {m.levels, 3, z.levels}} {
 		if len(of.list) < of.least {
 			t.Fatalf("%d ways", len(of.list))
 		}

@@ -81,8 +81,9 @@ func (m *worked) writeItem(b *bytes.Buffer) {
 files which lie far from one another; there is no test. The item reads the state of the tree
 when it begins, before the change is applied and after it, and leaves a receipt.
 %[1]sfiador exec --work%[1]s has the same command and applies what it wrote. %[1]scp -a%[1]s copies the tree into a
-new folder, which is removed and synced outside of the measured time. Whole processes, %[3]d rounds.
-`, "`", workEdited, m.sizes.rounds)
+new folder. Outside of the measured time it is synced, and at the end all copies are removed.
+Whole processes, %[3]d rounds.
+`, "`", workEdited, m.sizes.edits)
 	besides(b, m.items, execRun, "fiador exec")
 }
 
@@ -119,7 +120,8 @@ func (m *worked) writePlan(b *bytes.Buffer) {
 items of a level begin and perform first, as many at once as there are cores; then they are
 judged and applied one by one, each with a receipt. An item has begun when its receipt says so,
 and is applied when its result is printed. A time of the table is that from one item to the
-next, in the mean over the first %[3]d and the last %[3]d.
+next, in the mean over the first %[3]d and the last %[3]d. The folder grows with the plan: before and after
+each change, every file of it is looked at, and read again if it is younger than two seconds.
 
 The whole plan takes %[4]s (%[5]s to %[6]s), and so an item %[7]s.
 
