@@ -56,7 +56,10 @@ func (s *Store) begin(ctx context.Context) (*batch, error) {
 }
 
 // Has says whether the store has an object, or will have it after commit.
-func (b *batch) Has(h receipt.Hash) bool { return b.new[h] || b.store.has(h) }
+func (b *batch) Has(h receipt.Hash) bool {
+	var st unix.Stat_t
+	return b.new[h] || unix.Fstatat(int(b.lock.Fd()), objectName(h), &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
 
 // Put keeps an object. The bytes must be those of the hash.
 func (b *batch) Put(h receipt.Hash, from io.Reader) error {

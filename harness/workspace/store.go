@@ -133,13 +133,7 @@ func (s *Store) scan(ctx context.Context, dir string, o Options) (State, error) 
 
 func objectName(h receipt.Hash) string { return "objects/" + h.Hex()[:2] + "/" + h.Hex()[2:] }
 
-// has says whether the store has an object.
-func (s *Store) has(h receipt.Hash) bool {
-	info, err := s.root.Lstat(objectName(h))
-	return err == nil && info.Mode().IsRegular()
-}
-
-// ErrOther is wrapped in the error of a sink, and says that the bytes of an object are not those of its hash.
+// ErrOther is wrapped in the error of a sink: the bytes of an object are not those of its hash.
 var ErrOther = errors.New("the bytes are others than those of the hash")
 
 // ErrMissing is wrapped in the error for an object that the store does not have.
