@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/durable"
 )
 
 // incoming is the folder of the store for objects that are not durable yet.
@@ -79,7 +82,7 @@ func (b *batch) Put(h receipt.Hash, from io.Reader) error {
 	return nil
 }
 
-// few is how many objects are synced one by one. More are synced with their file system.
+// few is how many objects are synced by themselves. More are synced with their file system.
 const few = 256
 
 // commit makes the objects durable, and then gives them their names.
@@ -87,10 +90,14 @@ func (b *batch) commit() error {
 	if len(b.new) == 0 {
 		return nil
 	}
-	if err := b.syncNew(); err != nil {
+	var names []string
+	for h := range b.new {
+		names = append(names, incoming+"/"+h.Hex())
+	}
+	if err := b.sync(names); err != nil {
 		return err
 	}
-	folders := map[string]bool{"objects": true}
+	folders := map[string]bool{".": true, "objects": true}
 	for h := range b.new {
 		name := objectName(h)
 		dir := name[:len("objects/ab")]
@@ -102,36 +109,15 @@ func (b *batch) commit() error {
 		}
 		folders[dir] = true
 	}
+	return b.sync(slices.Collect(maps.Keys(folders)))
+}
+
+// sync syncs files and folders, or the whole file system if there are many objects.
+func (b *batch) sync(names []string) error {
 	if len(b.new) > few {
 		return unix.Syncfs(int(b.lock.Fd()))
 	}
-	for dir := range folders {
-		if err := syncNamed(b.store.root, dir); err != nil {
-			return err
-		}
-	}
-	return syncNamed(b.store.root, ".")
-}
-
-// syncNew makes the bytes of the new objects durable.
-func (b *batch) syncNew() error {
-	if len(b.new) > few {
-		return unix.Syncfs(int(b.lock.Fd()))
-	}
-	for h := range b.new {
-		if err := syncNamed(b.store.root, incoming+"/"+h.Hex()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func syncNamed(root *os.Root, name string) error {
-	f, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.SyncAll(b.store.root, names)
 }
 
 // end ends the batch. Objects that were not committed are gone.

@@ -201,7 +201,7 @@ func (h History) add(text []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil && end == 0 {
-		err = syncFolder(h.Store.Folder(), ".")
+		err = durable.SyncAll(h.Store.Folder(), []string{"."})
 	}
 	return err
 }
@@ -269,45 +269,34 @@ func (h History) Place(id string, files map[string][]byte) error {
 			return err
 		}
 	}
+	var names []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		mode := os.FileMode(0o600)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o700
 		}
-		if err := writeSynced(root, path.Join(unfinished, name), files[name], mode); err != nil {
+		if err := writeNew(root, path.Join(unfinished, name), files[name], mode); err != nil {
 			return err
 		}
+		names = append(names, path.Join(unfinished, name))
 	}
 	delete(folders, receipt.ReceiptsFolder)
-	for dir := range folders {
-		if err := syncFolder(root, dir); err != nil {
-			return err
-		}
+	if err := durable.SyncAll(root, slices.AppendSeq(names, maps.Keys(folders))); err != nil {
+		return err
 	}
 	if err := root.Rename(unfinished, receipt.ReceiptsFolder+"/"+id); err != nil {
 		return err
 	}
-	return syncFolder(root, receipt.ReceiptsFolder)
+	return durable.SyncAll(root, []string{receipt.ReceiptsFolder})
 }
 
-func writeSynced(root *os.Root, name string, text []byte, mode fs.FileMode) error {
+func writeNew(root *os.Root, name string, text []byte, mode fs.FileMode) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
 	return errors.Join(err, f.Close())
-}
-
-func syncFolder(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Receipt reads a receipt of the store.
