@@ -243,7 +243,7 @@ func (m *worked) stating(ctx context.Context, s *workScene) (err error) {
 
 // editing times an item that edits a few files of the tree.
 func (m *worked) editing(ctx context.Context, s *workScene) (err error) {
-	// A file system such as ext4 is slow to make files while it remembers removed ones.
+	// An ext4 without a journal is slow to make files when many were removed just before.
 	copies := filepath.Join(s.dir, "copies")
 	defer func() { err = errors.Join(err, os.RemoveAll(copies)) }()
 	if err := os.Mkdir(copies, 0o755); err != nil {
