@@ -107,7 +107,7 @@ func (c *Call) End(ok bool) error {
 		return nil
 	}
 	if c.log.write(c, ok); c.log.err != nil {
-		return errors.New("The answer is not passed on: the trace of calls cannot be written. The server may have seen the call.")
+		return errors.New("the trace of calls cannot be written")
 	}
 	return nil
 }

@@ -386,7 +386,7 @@ func (s *session) said(m *message) (toClient []byte, err error) {
 		return toClient, nil
 	}
 	if err := f.trace.End(m.Kind == rpc.Response && (m.Result["isError"] == nil || m.Result["isError"] == false)); err != nil {
-		return refusal(f.id, f.method, err.Error()), nil
+		return refusal(f.id, f.method, "The answer is not passed on: "+err.Error()+". The server may have seen the call."), nil
 	}
 	return m.line(), nil
 }
