@@ -38,7 +38,7 @@ func (d delta) paths() []string {
 
 // moveStage moves what was written to the store's folder, and compares it with the base.
 func (it *item) moveStage(p *execute.Performed) error {
-	it.tried = delta{}
+	it.tried, it.drifted = delta{}, false
 	it.stage = filepath.Join(it.stages, it.ID)
 	if err := p.MoveTo(it.stage); err != nil {
 		return runerr.Evidence("what was written could not be moved to the store", err)
@@ -157,8 +157,9 @@ func (it *item) count(p *execute.Performed) error {
 			if err != nil {
 				return history.Error(err)
 			}
-			if before, err = it.sideBefore(root, a.Path, e); err != nil {
-				return err
+			text, ok := original(root, a.Path, e)
+			if before = side(e.Mode, text, e.Hash.String()); !ok {
+				it.drifted, before = true, work.Side{Mode: string(e.Mode), Large: true, Digest: e.Hash.String()}
 			}
 		}
 		switch {
@@ -188,35 +189,20 @@ func side(mode receipt.Mode, text []byte, hash string) work.Side {
 	return work.Side{Mode: string(mode), Text: text}
 }
 
-// sideBefore reads what the folder has at a path, which has to be what the base has there.
-func (it *item) sideBefore(root *os.Root, name string, e receipt.Entry) (work.Side, error) {
-	text, err := original(root, name, e)
-	if err != nil {
-		return work.Side{}, err
-	}
-	return side(e.Mode, text, e.Hash.String()), nil
-}
-
 // original reads a file or a link of the folder. Of a file larger than work.MaxText, it returns
-// one byte more than that.
-func original(root *os.Root, name string, e receipt.Entry) ([]byte, error) {
+// one byte more than that. ok says whether it is what the base has.
+func original(root *os.Root, name string, e receipt.Entry) (text []byte, ok bool) {
 	if e.Mode == receipt.Link {
 		target, err := root.Readlink(filepath.FromSlash(name))
-		if err != nil || receipt.Sum([]byte(target)) != e.Hash {
-			return nil, drifted(name)
-		}
-		return []byte(target), nil
+		return []byte(target), err == nil && receipt.Sum([]byte(target)) == e.Hash
 	}
 	f, err := root.Open(filepath.FromSlash(name))
 	if err != nil {
-		return nil, drifted(name)
+		return nil, false
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, work.MaxText+1))
-	if err != nil || len(text) <= work.MaxText && receipt.Sum(text) != e.Hash {
-		return nil, drifted(name)
-	}
-	return text, nil
+	text, err = io.ReadAll(io.LimitReader(f, work.MaxText+1))
+	return text, err == nil && (len(text) > work.MaxText || receipt.Sum(text) == e.Hash)
 }
 
 // keep puts what the receipt needs into the store: the nodes of both states, and the files that

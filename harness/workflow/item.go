@@ -43,6 +43,7 @@ type item struct {
 	base    receipt.Hash
 	before  receipt.Hash
 	tried   delta
+	drifted bool // a file was changed that the agent has changed too
 	trace   receipt.Trace
 	denial  string
 	after   receipt.Hash
@@ -300,8 +301,10 @@ func (it *item) judge(ctx context.Context, task execute.Task, p *execute.Perform
 			return err == nil && (e.Mode == receipt.File || e.Mode == receipt.Executable)
 		},
 	})
+	if it.denial = denial; it.drifted {
+		reasons, it.denial = []string{reason.StateDrift}, "" // what was tried cannot be counted
+	}
 	p.Observed.Reasons = append(p.Observed.Reasons, reasons...)
-	it.denial = denial
 	if len(p.Observed.Reasons) > 0 {
 		return nil
 	}

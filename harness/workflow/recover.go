@@ -122,11 +122,6 @@ func stateError(ctx context.Context, err error) error {
 	return history.Error(err)
 }
 
-// drifted is the error for a path that has not the content of the state any more.
-func drifted(name string) error {
-	return runerr.New(result.CodeEvidence, canon.Quote(name)+" was changed while the item ran", "run it again when nobody changes the folder")
-}
-
 func (it *item) line(r receipt.Receipt) history.Line {
 	return history.Line{
 		ReceiptID: r.ReceiptID, ReceiptHash: r.ReceiptHash, ItemID: it.ID, Key: it.key.String(),
