@@ -223,9 +223,6 @@ func (s *scanner) put(h receipt.Hash, text []byte) error {
 	return s.Sink.Put(h, bytes.NewReader(text))
 }
 
-// tries is how often a file is read that changes meanwhile.
-const tries = 3
-
 func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {
 	e := receipt.Entry{Name: c.name}
 	if s.bytes.Add(c.stat.Size) > MaxBytes {

@@ -4,4 +4,6 @@ package workspace
 
 import "context"
 
-func scan(context.Context, string, Options) (State, error) { return State{}, ErrUnsupported }
+func scan(ctx context.Context, dir string, o Options) (State, error) {
+	return scanPortable(ctx, dir, o)
+}

@@ -47,8 +47,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%q: %s", e.Path, e.Msg)
 }
 
-// ErrUnsupported is the error of Scan on a system whose folders it cannot read safely.
-var ErrUnsupported = errors.New("states of folders are read on Linux (amd64, arm64) alone")
+// tries is how often a file is read that changes meanwhile.
+const tries = 3
+
+// ErrUnsupported is the error of Scan on Windows, and of what keeps a state or brings one back on
+// other systems than Linux (amd64, arm64).
+var ErrUnsupported = errors.New("states of folders are read on all systems but Windows, and kept and brought back on Linux (amd64, arm64) alone")
 
 // Sink gets every object of a state.
 type Sink interface {
