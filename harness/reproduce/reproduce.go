@@ -63,7 +63,19 @@ func Read(p *pack.Pack) (*Original, error) {
 	if o.observed, err = observedOf(p); err != nil {
 		return nil, err
 	}
+	var tested struct {
+		Results []json.RawMessage `json:"test_results"`
+	}
+	if json.Unmarshal(p.File(pack.EvidenceFile), &tested) == nil && len(tested.Results) > 0 {
+		return nil, ofWorkItem()
+	}
 	return o, nil
+}
+
+// ofWorkItem is the error for the pack of a work item: its rules and its test are no part of an
+// ordinary run.
+func ofWorkItem() error {
+	return runerr.New(result.CodeEvidence, "the pack is that of a work item, whose test runs in a sandbox of its own", "fiador work replay runs the item of its receipt again")
 }
 
 func noOriginal(file string, cause error) *result.RunError {
@@ -78,11 +90,19 @@ func (o *Original) Gated() bool {
 	})
 }
 
-// CheckIntent refuses an intent file that differs from the run's intent file in any
-// byte.
+// CheckIntent refuses an intent file that differs from the run's intent file in any byte, and
+// that of a work item that was executed.
 func (o *Original) CheckIntent(name string, source []byte) error {
 	recorded, now := o.Result.Intent.SHA256, canon.Sum(source)
 	if recorded == now {
+		var intent struct {
+			Context struct {
+				Item json.RawMessage `json:"work_item"`
+			} `json:"context"`
+		}
+		if json.Unmarshal(source, &intent) == nil && intent.Context.Item != nil && o.Result.Execution != nil {
+			return ofWorkItem()
+		}
 		return nil
 	}
 	return runerr.New(result.CodeEvidence, name+": not the intent of the pack: "+string(recorded)+" in the pack, "+string(now)+" here",

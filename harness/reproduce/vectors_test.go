@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -24,6 +25,7 @@ type vectorPack struct {
 	mode   string
 	work   map[string]string
 	pack   *pack.Pack
+	tested bool // a work item with a test
 }
 
 // vectorPacks reads base.json as its README.md says.
@@ -61,7 +63,7 @@ func vectorPacks(t *testing.T) map[string]vectorPack {
 				}
 			}
 		}
-		list[name] = vectorPack{textOf(t, run.Intent), run.Policy, run.Mode, run.Work, pack.Of(files)}
+		list[name] = vectorPack{textOf(t, run.Intent), run.Policy, run.Mode, run.Work, pack.Of(files), strings.Contains(string(files[pack.EvidenceFile]), `"test_id"`)}
 	}
 	if len(list) == 0 {
 		t.Fatal("no packs")
@@ -104,6 +106,12 @@ func (b vectorPack) reproduce(t *testing.T) {
 	v := verify.Pack(b.pack, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid: %+v", v)
+	}
+	if b.tested {
+		if _, err := Read(b.pack); err == nil || !strings.Contains(err.Error(), "work item") {
+			t.Errorf("the pack of a work item is reproduced: %v", err)
+		}
+		return
 	}
 	o := original(t, b.pack)
 	if err := o.CheckIntent("intent.json", b.source); err != nil {
