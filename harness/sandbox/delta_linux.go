@@ -262,6 +262,9 @@ const sharedMemory = "/dev/shm"
 // temporary files or in shared memory. Sweep removes a new one when its maker was killed. The
 // error wraps ErrWhiteouts if there is none.
 func DeltaFolder(near string) (dir string, err error) {
+	if near, err = filepath.Abs(near); err != nil { // the init has another working folder
+		return "", err
+	}
 	for _, dir := range []string{near, os.TempDir(), sharedMemory} {
 		if dir != near {
 			if dir, err = os.MkdirTemp(dir, scratchName()+"-"); err != nil {
