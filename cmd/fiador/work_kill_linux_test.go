@@ -299,7 +299,7 @@ func TestWorkKilled(t *testing.T) {
 func TestWorkDiscard(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newSite(t, true, map[string]string{"a": ": echo a >>log; rm gone"})
-	for n := 200; ; n += 3 {
+	for n := 140; ; n += 3 {
 		s.renew(t)
 		cmd, _, _ := s.command(t, s.args()...)
 		if _, code := stepped(t, cmd, n); code >= 0 {
