@@ -45,6 +45,13 @@ const most = 4
 // scan reads a folder with several goroutines, unless a sink takes the objects. The error is that
 // of the first path in order.
 func scan(ctx context.Context, dir string, o Options) (State, error) {
+	here, err := tree.Beneath(unix.AT_FDCWD, ".", unix.O_PATH)
+	if err == unix.ENOSYS { // a kernel without openat2
+		return scanPortable(ctx, dir, o)
+	}
+	if err == nil {
+		_ = unix.Close(here)
+	}
 	free := make(chan struct{}, min(most, runtime.GOMAXPROCS(0))-1)
 	if o.Sink != nil {
 		free = nil
