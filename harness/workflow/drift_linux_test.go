@@ -345,3 +345,40 @@ func TestStoreRoom(t *testing.T) {
 		t.Error("the sizes do not show what they should")
 	}
 }
+
+// TestCutChain: a receipt that is missing from the middle of the history, or from its folder, is
+// found, and so is one in another place.
+func TestCutChain(t *testing.T) {
+	b := newBench(t, host(t), map[string]string{"a": "one\n"})
+	for _, id := range []string{"x", "y", "z"} {
+		b.agent(id, "echo "+id+" >>a")
+		b.run(t, item(id, ""))
+	}
+	file := filepath.Join(b.History.Dir, "history.jsonl")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for name, cut := range map[string]string{"the middle": lines[0] + lines[2], "the first": lines[1] + lines[2], "another order": lines[1] + lines[0] + lines[2]} {
+		if err := os.WriteFile(file, []byte(cut), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, faults, err := b.Chain(); err != nil || len(faults) == 0 || !strings.HasSuffix(faults[0].Path, "#/previous") {
+			t.Errorf("%s is missing: %v, %v", name, faults, err)
+		}
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, faults, err := b.Chain(); n != 3 || len(faults) > 0 || err != nil {
+		t.Errorf("%d, %v, %v", n, faults, err)
+	}
+	r := b.got[0]
+	if err := os.RemoveAll(filepath.Join(b.History.Dir, receipt.ReceiptsFolder, r.ReceiptID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, faults, err := b.Chain(); err != nil || len(faults) == 0 {
+		t.Errorf("a folder is missing: %v, %v", faults, err)
+	}
+}
