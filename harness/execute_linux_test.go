@@ -371,7 +371,7 @@ func TestSameEverywhere(t *testing.T) {
 			}
 			cmd := exec.Command("/proc/self/exe", "-test.run=^TestElsewhereChild$", "-test.v")
 			cmd.Dir, cmd.Stderr = "/", os.Stderr
-			cmd.Env = rehearsal.Env(elsewhereName+"="+string(isolation), "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=tr_TR.UTF-8", "TZ=Pacific/Chatham")
+			cmd.Env = rehearsal.Env(elsewhereName+"="+string(isolation), "PATH=/usr/bin:/bin", "HOME=/nonexistent", "TMPDIR="+rehearsal.SharedTemp(t), "LC_ALL=tr_TR.UTF-8", "TZ=Pacific/Chatham")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			out, err := cmd.Output()
 			if err != nil {

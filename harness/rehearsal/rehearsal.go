@@ -79,3 +79,18 @@ func Env(list ...string) []string {
 	}
 	return list
 }
+
+// SharedTemp returns a folder for the temporary files of another user's test, which is
+// removed at the end of the test t. The machine's own may be root's alone.
+func SharedTemp(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fiador-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -561,7 +561,8 @@ func asUser(t *testing.T, through []string, name string, env ...string) string {
 	argv := append(slices.Clone(through), "/proc/self/fd/3", "-test.run="+pattern, "-test.v", "-test.count=1", "-test.timeout=10m")
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{self}
-	cmd.Env = rehearsal.Env(append([]string{"HOME=/tmp", "TMPDIR=/tmp", "PATH=" + os.Getenv("PATH"), rehearsal.Form()}, env...)...)
+	temp := rehearsal.SharedTemp(t)
+	cmd.Env = rehearsal.Env(append([]string{"HOME=" + temp, "TMPDIR=" + temp, "PATH=" + os.Getenv("PATH"), rehearsal.Form()}, env...)...)
 	// Mounts of other tests do not appear here.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
