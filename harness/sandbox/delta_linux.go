@@ -153,7 +153,8 @@ func (l layers) below(folder string, yield func(string) bool) bool {
 // MoveTo writes the changes into a new or empty folder, in the form of Request.Delta, and
 // releases everything else that the sandbox holds, except inputs that it owns. Content then
 // reads from that folder, which stays the caller's. A change of the kind other, a file without
-// a digest, and the paths for which leave is true are left out; leave may be nil. After an error the folder may hold a part of the changes.
+// a digest, and the paths for which leave is true are left out; leave may be nil. After an error
+// the folder may hold a part of the changes.
 //
 // In that form, files and folders have the modes 0644, 0755 and 0755, and a character device
 // 0:0 is a whiteout: its path has no entry. A whiteout stands only where a lower layer has

@@ -196,7 +196,7 @@ func original(root *os.Root, name string, e receipt.Entry) (text []byte, ok bool
 		target, err := root.Readlink(filepath.FromSlash(name))
 		return []byte(target), err == nil && receipt.Sum([]byte(target)) == e.Hash
 	}
-	f, err := root.Open(filepath.FromSlash(name))
+	f, err := workspace.OpenFile(root, name)
 	if err != nil {
 		return nil, false
 	}
@@ -285,7 +285,7 @@ func (it *item) keepSides(to workspace.Sink, root *os.Root, p *execute.Performed
 				target, missing = root.Readlink(filepath.FromSlash(a.Path))
 				return io.NopCloser(newReader([]byte(target))), missing
 			}
-			f, missing = root.Open(filepath.FromSlash(a.Path))
+			f, missing = workspace.OpenFile(root, a.Path)
 			return f, missing
 		})
 		if missing != nil || errors.Is(err, workspace.ErrOther) {

@@ -111,7 +111,27 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// decide is a ledger that has no decision.
+// TestDriftPipe: nothing waits at a pipe that takes the place of a file meanwhile.
+func TestDriftPipe(t *testing.T) {
+	for _, at := range []int{1, 2} {
+		b := newBench(t, host(t), map[string]string{"a": "one\n"})
+		pipe := filepath.Join(b.Tree, "a")
+		b.Deps.Runner = &meanwhile{Tier: b.Deps.Runner.(harnesstest.Tier), do: map[int]func(){at: func() {
+			if err := errors.Join(os.Remove(pipe), unix.Mkfifo(pipe, 0o644)); err != nil {
+				t.Error(err)
+			}
+		}}}
+		b.agent("x", "sleep 0.05; rm a; echo x >a")
+		if r := b.one(t, "x", `"test_command":"true",`); b.reasons(t, r) != "STATE_DRIFT" {
+			t.Errorf("sandbox %d: %+v", at, r)
+		}
+		if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+			t.Errorf("sandbox %d: the pipe is gone: %v, %v", at, info, err)
+		}
+	}
+}
+
+// undecided is a ledger that has no decision.
 func undecided(context.Context, string, string) (string, error) { return "", nil }
 
 // TestNotApplied: a change that was decided and could not be applied waits for the next
@@ -225,7 +245,7 @@ func TestStoreDamaged(t *testing.T) {
 			if c.works != (err == nil) || (b.state(t) != before) != c.works {
 				t.Fatalf("%v, %+v", err, b.got)
 			}
-			if n, faults, err := b.Chain(); c.works && (err != nil || len(faults) > 0 || n != 2) {
+			if n, faults, err := b.chain(); c.works && (err != nil || len(faults) > 0 || n != 2) {
 				t.Errorf("%d, %v, %v", n, faults, err)
 			}
 		})
@@ -252,7 +272,7 @@ func TestForged(t *testing.T) {
 		if err := os.WriteFile(file, []byte(change(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, faults, err := b.Chain(); err != nil || !strings.Contains(fmt.Sprint(faults), want) || len(faults) == 0 {
+		if _, faults, err := b.chain(); err != nil || !strings.Contains(fmt.Sprint(faults), want) || len(faults) == 0 {
 			t.Errorf("%s: %v, %v", name, faults, err)
 		}
 		if err := os.WriteFile(file, text, 0o600); err != nil {
@@ -274,7 +294,7 @@ func TestForged(t *testing.T) {
 	if err := os.Rename(at("receipts", ids[1]), at("kept")); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := b.Chain(); err != nil || !strings.Contains(fmt.Sprint(faults), ids[1]) {
+	if _, faults, err := b.chain(); err != nil || !strings.Contains(fmt.Sprint(faults), ids[1]) {
 		t.Errorf("a receipt that is gone: %v, %v", faults, err)
 	}
 }
@@ -364,21 +384,21 @@ func TestCutChain(t *testing.T) {
 		if err := os.WriteFile(file, []byte(cut), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, faults, err := b.Chain(); err != nil || len(faults) == 0 || !strings.HasSuffix(faults[0].Path, "#/previous") {
+		if _, faults, err := b.chain(); err != nil || len(faults) == 0 || !strings.HasSuffix(faults[0].Path, "#/previous") {
 			t.Errorf("%s is missing: %v, %v", name, faults, err)
 		}
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n, faults, err := b.Chain(); n != 3 || len(faults) > 0 || err != nil {
+	if n, faults, err := b.chain(); n != 3 || len(faults) > 0 || err != nil {
 		t.Errorf("%d, %v, %v", n, faults, err)
 	}
 	r := b.got[0]
 	if err := os.RemoveAll(filepath.Join(b.History.Dir, receipt.ReceiptsFolder, r.ReceiptID)); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := b.Chain(); err != nil || len(faults) == 0 {
+	if _, faults, err := b.chain(); err != nil || len(faults) == 0 {
 		t.Errorf("a folder is missing: %v, %v", faults, err)
 	}
 }

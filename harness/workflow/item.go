@@ -398,7 +398,7 @@ func (it *item) apply(ctx context.Context) error {
 		for _, a := range it.tried.artifacts {
 			it.applied = append(it.applied, a.Path)
 		}
-		it.plan.applied, it.plan.state = it.applied, it.after
+		it.state = it.after
 	}
 	l := it.line(it.receipt)
 	it.plan.lines = append(it.plan.lines, l)

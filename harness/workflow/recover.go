@@ -17,10 +17,11 @@ import (
 // decision names, or "" if the ledger has no decision of that run.
 type Decided func(ctx context.Context, ledger, runID string) (receiptHash string, err error)
 
-// Recover ends what a killed run has left pending. A receipt that is not in its place, or whose
-// decision its ledger does not have, is removed. Otherwise its change is applied if the folder is what it was before, and noted. If
-// the folder is neither that nor what it becomes, Recover returns an error, or with discard notes
-// that the change is not applied. It returns what it did, or "".
+// Recover ends what a killed run has left pending, and returns what it did, or "". A receipt that
+// is not in its place, or whose decision its ledger does not have, is removed. Otherwise its
+// change is applied, if the folder is still what it was before, and noted. If the folder is
+// neither that nor what it becomes, Recover returns an error, or with discard notes that the
+// change is not applied.
 func (w *Workflow) Recover(ctx context.Context, decided Decided, discard bool) (did string, err error) {
 	if err := w.Sweep(); err != nil {
 		return "", err

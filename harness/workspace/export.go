@@ -81,7 +81,7 @@ func (e exporter) target(p string, h receipt.Hash) ([]byte, error) {
 func (e exporter) file(p string, c receipt.Entry) error {
 	from, err := e.store.open(c.Hash)
 	if errors.Is(err, ErrMissing) && e.tree != nil {
-		if f, openErr := e.tree.Open(filepath.FromSlash(p)); openErr == nil {
+		if f, openErr := OpenFile(e.tree, p); openErr == nil {
 			from, err = f, nil
 		}
 	}

@@ -139,7 +139,7 @@ func (s *portable) leaf(at string, mode fs.FileMode) (receipt.Entry, error) {
 
 // file reads a file. same says whether it was one file all the time, which did not change.
 func (s *portable) file(at string) (e receipt.Entry, same bool, err error) {
-	f, err := s.root.Open(filepath.FromSlash(at))
+	f, err := OpenFile(s.root, at)
 	if err != nil {
 		return e, false, whyNot(at, err)
 	}
@@ -147,9 +147,6 @@ func (s *portable) file(at string) (e receipt.Entry, same bool, err error) {
 	before, err := f.Stat()
 	if err != nil {
 		return e, false, whyNot(at, err)
-	}
-	if !before.Mode().IsRegular() {
-		return e, false, nil
 	}
 	if s.state.Bytes += before.Size(); s.state.Bytes > MaxBytes {
 		return e, false, &Error{Msg: fmt.Sprintf("the files of the folder have more than %d bytes", int64(MaxBytes))}

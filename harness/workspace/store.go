@@ -141,7 +141,7 @@ var ErrMissing = errors.New("the store does not have it: freeze a state before i
 
 // open opens an object. Its bytes are not checked.
 func (s *Store) open(h receipt.Hash) (io.ReadCloser, error) {
-	f, err := s.root.Open(objectName(h))
+	f, err := OpenFile(s.root, objectName(h))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", h, ErrMissing)
 	}

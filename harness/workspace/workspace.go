@@ -15,6 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence/receipt"
@@ -70,6 +74,22 @@ type Options struct {
 	// Scratch says of a path whether no state has it, nor, for a folder, anything beneath; nil:
 	// no path is scratch. Several goroutines call it at once.
 	Scratch func(path string, folder bool) bool
+}
+
+// OpenFile opens a regular file beneath a folder. It does not wait at a pipe.
+func OpenFile(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a regular file")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Scan returns the state of a folder.

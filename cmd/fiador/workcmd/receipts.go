@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger/disk"
 )
 
 // history opens the store and reads its history.
@@ -211,22 +211,14 @@ Exit codes:
   fiador work verify work-item-1 --ledger ./ledger --ledger-key "$verifier"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if ledger.Key != "" && ledger.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
+			named := ledger.Dir != "" || a.Env("FIADOR_LEDGER") != ""
+			if ledger.Key != "" && !named {
 				return cli.Unfit("name the ledger with --ledger", "--ledger-key is for a ledger, and there is none")
 			}
-			if len(args) == 0 {
-				return p.verifyChain(ctx, a, ledger)
+			if named {
+				return ledgers.Reading(a, ledger, func(log *disk.Reader) error { return p.verify(ctx, a, log, args) })
 			}
-			for _, name := range args {
-				dir, err := p.find(ctx, a, name)
-				if err != nil {
-					return err
-				}
-				if err := verifyOne(ctx, a, dir, name, ledger, "; its place in the chain was not looked at"); err != nil {
-					return err
-				}
-			}
-			return nil
+			return p.verify(ctx, a, nil, args)
 		},
 	}
 	p.registerTree(cmd)
@@ -235,46 +227,60 @@ Exit codes:
 	return cmd
 }
 
+// verify verifies the named receipts, or else all of the store. log may be nil.
+func (p *place) verify(ctx context.Context, a *cli.App, log *disk.Reader, names []string) error {
+	if len(names) == 0 {
+		return p.verifyChain(ctx, a, log)
+	}
+	for _, name := range names {
+		dir, err := p.find(ctx, a, name)
+		if err != nil {
+			return err
+		}
+		r, faults, err := verify.Folder(dir)
+		if err != nil {
+			return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name the folder of a receipt")
+		}
+		if err := verified(ctx, a, name, r, faults, log, "; its place in the chain was not looked at"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // verifyChain verifies all receipts of the store.
-func (p *place) verifyChain(ctx context.Context, a *cli.App, from ledgers.ReadFlags) error {
-	h, list, err := p.history(ctx, a)
+func (p *place) verifyChain(ctx context.Context, a *cli.App, log *disk.Reader) error {
+	h, _, err := p.history(ctx, a)
 	if err != nil {
 		return err
 	}
 	defer h.Store.Close()
-	n, faults, err := h.Chain()
+	list, err := h.Chain()
 	if err != nil {
 		return err
 	}
-	for _, l := range list {
-		if err := verifyOne(ctx, a, history.Find(h.Dir, list, l.ReceiptID), l.ItemID, from, ""); err != nil {
+	holds := true
+	for _, v := range list {
+		if err := verified(ctx, a, v.ItemID, v.Receipt, v.Faults, log, ""); err != nil {
 			return err
 		}
+		holds = holds && len(v.Faults) == 0
 	}
-	a.RejectIf(len(faults) > 0)
-	return cli.PrintText(a, func(t cli.Terminal) {
-		for _, f := range faults {
-			fmt.Fprintln(t.W, "chain: "+screen.Plain(f.String()))
-		}
-		if len(faults) == 0 {
-			fmt.Fprintf(t.W, "chain: %d receipts, each names the one before it\n", n)
-		}
-	})
+	if !holds {
+		return nil
+	}
+	return a.Print(fmt.Appendf(nil, "chain: %d receipts, each names the one before it\n", len(list)))
 }
 
-// verifyOne verifies one folder, and prints what was found.
-func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.ReadFlags, rest string) error {
-	r, faults, err := verify.Folder(dir)
-	if err != nil {
-		return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name the folder of a receipt")
-	}
-	how := "consistent, not authenticated"
-	if len(faults) == 0 && (from.Dir != "" || a.Env("FIADOR_LEDGER") != "") {
-		why, err := inLedger(ctx, a, r, from)
+// verified prints what does not hold of a receipt, or else what it is, and rest.
+func verified(ctx context.Context, a *cli.App, name string, r receipt.Receipt, faults []verify.Fault, log *disk.Reader, rest string) error {
+	what := "consistent, not authenticated"
+	if log != nil && r.ReceiptHash != "" {
+		why, err := inLedger(ctx, log, r)
 		if err != nil {
 			return err
 		}
-		if how = "consistent, and the decision in the ledger names it"; why != "" {
+		if what = "consistent, and the decision in the ledger names it"; why != "" {
 			faults = append(faults, verify.Fault{Path: "ledger", Msg: why})
 		}
 	}
@@ -284,55 +290,7 @@ func verifyOne(ctx context.Context, a *cli.App, dir, name string, from ledgers.R
 			fmt.Fprintln(t.W, screen.Plain(name+": "+f.String()))
 		}
 		if len(faults) == 0 {
-			fmt.Fprintln(t.W, screen.Plain(name+": "+how+rest))
+			fmt.Fprintln(t.W, screen.Plain(name+": "+what+rest))
 		}
 	})
-}
-
-// inLedger says why the ledger does not prove the receipt in a folder, or "".
-func inLedger(ctx context.Context, a *cli.App, r receipt.Receipt, from ledgers.ReadFlags) (why string, err error) {
-	if from.Dir, err = ledgers.Dir(a, from.Dir); err != nil {
-		return "", err
-	}
-	at, rec, err := decisionOf(ctx, a, from, r.Ephemeral.RunID)
-	if err != nil {
-		return "", err
-	}
-	if rec == nil {
-		if w, err := unsigned(a, from, r.Ephemeral.RunID); err != nil || w != nil {
-			return "the decision of run " + r.Ephemeral.RunID + " stands behind its last checkpoint: fiador ledger repair signs it", err
-		}
-		return "it has no decision of run " + r.Ephemeral.RunID, nil
-	}
-	w := rec.Work
-	for _, m := range [][3]string{
-		{"work.receipt", w.Receipt, r.ReceiptHash}, {"work.before", w.Before, r.Core.Before}, {"work.after", w.After, r.Core.After},
-	} {
-		if m[1] != m[2] {
-			return fmt.Sprintf("%s of entry %d is not that of the receipt", m[0], at), nil
-		}
-	}
-	return "", nil
-}
-
-// toFolder makes the folder for a replay; remove is called when it is not needed.
-func toFolder(to string) (dir string, remove func(), err error) {
-	remove = func() {}
-	if to == "" {
-		if dir, err = os.MkdirTemp("", "fiador-replay-"); err == nil {
-			top := dir
-			remove = func() { _ = os.RemoveAll(top) }
-			dir = filepath.Join(dir, "tree")
-			err = os.Mkdir(dir, 0o755)
-		}
-	} else {
-		dir, err = filepath.Abs(to)
-		if err == nil {
-			err = os.Mkdir(dir, 0o755)
-		}
-	}
-	if err != nil {
-		return "", remove, cli.Usage("name a new folder", "--to %q: %s", canon.Clean(to), runerr.Reason(err))
-	}
-	return dir, remove, nil
 }

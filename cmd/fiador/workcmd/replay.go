@@ -3,6 +3,7 @@ package workcmd
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -147,4 +148,26 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App, w *workflow.Workfl
 		return a.Print([]byte("DIFFERS: the item ended in " + string(got.Status) + ": " + screen.Plain(got.Why) + "\n"))
 	}
 	return a.Print([]byte("DIFFERS at " + screen.Path(got.Difference) + "\n"))
+}
+
+// toFolder makes the folder for a replay; remove is called when it is not needed.
+func toFolder(to string) (dir string, remove func(), err error) {
+	remove = func() {}
+	if to == "" {
+		if dir, err = os.MkdirTemp("", "fiador-replay-"); err == nil {
+			top := dir
+			remove = func() { _ = os.RemoveAll(top) }
+			dir = filepath.Join(dir, "tree")
+			err = os.Mkdir(dir, 0o755)
+		}
+	} else {
+		dir, err = filepath.Abs(to)
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if err != nil {
+		return "", remove, cli.Usage("name a new folder", "--to %q: %s", canon.Clean(to), runerr.Reason(err))
+	}
+	return dir, remove, nil
 }

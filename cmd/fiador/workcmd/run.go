@@ -1,12 +1,9 @@
 package workcmd
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 
@@ -28,8 +25,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/work"
-	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -293,69 +288,4 @@ func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 		return nil, "", err
 	}
 	return s, journals, nil
-}
-
-// decided looks for the decision of a run in a ledger.
-func decided(a *cli.App) workflow.Decided {
-	return func(ctx context.Context, dir, runID string) (hash string, err error) {
-		from := ledgers.ReadFlags{Dir: dir}
-		_, rec, err := decisionOf(ctx, a, from, runID)
-		if rec != nil {
-			return rec.Work.Receipt, nil
-		}
-		var w *ledger.Work
-		if err == nil {
-			w, err = unsigned(a, from, runID)
-		}
-		if w != nil {
-			hash = w.Receipt
-		}
-		return hash, err
-	}
-}
-
-// unsigned looks for the decision of a run behind the last checkpoint. A kill can leave it
-// there, and the next entry of the ledger signs it.
-func unsigned(a *cli.App, from ledgers.ReadFlags, runID string) (w *ledger.Work, err error) {
-	err = ledgers.Reading(a, from, func(r *disk.Reader) error {
-		text, err := r.Text()
-		for in := bufio.NewReader(text); err == nil; {
-			var line []byte
-			line, err = in.ReadBytes('\n')
-			l, lineErr := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
-			if lineErr != nil {
-				continue
-			}
-			if rec, recErr := ledger.ParseRecord(l.Entry); recErr == nil && rec.RunID == runID && rec.Kind == ledger.KindDecision {
-				w = rec.Work
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	})
-	return w, err
-}
-
-// decisionOf returns the decision of the run of a work item, and its index; nil if the ledger
-// has none.
-func decisionOf(ctx context.Context, a *cli.App, from ledgers.ReadFlags, runID string) (at int64, rec *ledger.Record, err error) {
-	err = ledgers.Reading(a, from, func(r *disk.Reader) error {
-		list, err := r.Find(ctx, runID)
-		if err != nil {
-			return err
-		}
-		for _, index := range list {
-			e, err := r.Entry(ctx, index)
-			if err != nil {
-				return err
-			}
-			if e.Record.Kind == ledger.KindDecision && e.Record.Work != nil {
-				at, rec = index, &e.Record
-			}
-		}
-		return nil
-	})
-	return at, rec, err
 }

@@ -316,31 +316,39 @@ func (h History) Receipt(id string) (receipt.Receipt, error) {
 	return *r, nil
 }
 
+// Verified is a line of the history, its receipt, and what does not hold.
+type Verified struct {
+	Line
+	Receipt receipt.Receipt
+	Faults  []verify.Fault // the path begins with the id of the receipt
+}
+
 // Chain verifies the receipts of a store: each folder by itself, and that each names the one
-// before it. It returns what does not hold, by receipt.
-func (h History) Chain() (count int, faults []verify.Fault, err error) {
-	list, err := h.Lines()
+// before it.
+func (h History) Chain() ([]Verified, error) {
+	lines, err := h.Lines()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
+	var list []Verified
 	previous := ""
-	for _, l := range list {
-		dir := filepath.Join(h.Dir, receipt.ReceiptsFolder, l.ReceiptID)
-		r, of, err := verify.Folder(dir)
+	for _, l := range lines {
+		r, faults, err := verify.Folder(filepath.Join(h.Dir, receipt.ReceiptsFolder, l.ReceiptID))
 		if err != nil {
-			of = append(of, verify.Fault{Path: receipt.ReceiptFile, Msg: runerr.Reason(err)})
+			faults = append(faults, verify.Fault{Path: receipt.ReceiptFile, Msg: runerr.Reason(err)})
 		}
 		for _, m := range [][3]string{{"previous", r.Previous, previous}, {"receipt_hash", r.ReceiptHash, l.ReceiptHash}, {"core/after", r.Core.After, l.After}} {
 			if err == nil && m[1] != m[2] {
-				of = append(of, verify.Fault{Path: receipt.ReceiptFile + "#/" + m[0], Msg: "not what the history has"})
+				faults = append(faults, verify.Fault{Path: receipt.ReceiptFile + "#/" + m[0], Msg: "not what the history has"})
 			}
 		}
-		for _, f := range of {
-			faults = append(faults, verify.Fault{Path: l.ReceiptID + "/" + f.Path, Msg: f.Msg})
+		for i := range faults {
+			faults[i].Path = l.ReceiptID + "/" + faults[i].Path
 		}
+		list = append(list, Verified{l, r, faults})
 		previous = l.ReceiptHash
 	}
-	return len(list), faults, nil
+	return list, nil
 }
 
 // Find returns the folder of a receipt, which is named by its folder, by its id, or by the id
@@ -383,7 +391,7 @@ func Head(tree string) string {
 			return ""
 		}
 		defer root.Close()
-		f, err := root.Open(name)
+		f, err := workspace.OpenFile(root, name)
 		if err != nil {
 			return ""
 		}

@@ -1,0 +1,100 @@
+package workcmd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/receipt"
+	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// decided looks for the decision of a run in a ledger.
+func decided(a *cli.App) workflow.Decided {
+	return func(ctx context.Context, dir, runID string) (hash string, err error) {
+		err = ledgers.Reading(a, ledgers.ReadFlags{Dir: dir}, func(log *disk.Reader) error {
+			_, w, err := decisionOf(ctx, log, runID)
+			if w == nil && err == nil {
+				w, err = unsigned(log, runID)
+			}
+			if w != nil {
+				hash = w.Receipt
+			}
+			return err
+		})
+		return hash, err
+	}
+}
+
+// decisionOf returns what the decision of a run says of a work item, and the index of its entry;
+// nil if the ledger has none.
+func decisionOf(ctx context.Context, log *disk.Reader, runID string) (at int64, w *ledger.Work, err error) {
+	list, err := log.Find(ctx, runID)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, index := range list {
+		e, err := log.Entry(ctx, index)
+		if err != nil {
+			return 0, nil, err
+		}
+		if e.Record.Kind == ledger.KindDecision && e.Record.Work != nil {
+			at, w = index, e.Record.Work
+		}
+	}
+	return at, w, nil
+}
+
+// unsigned looks for the decision of a run behind the last checkpoint. A kill can leave it
+// there, and the next entry of the ledger signs it.
+func unsigned(log *disk.Reader, runID string) (w *ledger.Work, err error) {
+	text, err := log.Text()
+	if err != nil {
+		return nil, err
+	}
+	for in := bufio.NewReader(text); err == nil; {
+		var line []byte
+		line, err = in.ReadBytes('\n')
+		l, lineErr := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+		if lineErr != nil {
+			continue
+		}
+		if rec, recErr := ledger.ParseRecord(l.Entry); recErr == nil && rec.RunID == runID && rec.Kind == ledger.KindDecision {
+			w = rec.Work
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return w, err
+}
+
+// inLedger says why the ledger does not prove a receipt, or "".
+func inLedger(ctx context.Context, log *disk.Reader, r receipt.Receipt) (why string, err error) {
+	run := r.Ephemeral.RunID
+	at, w, err := decisionOf(ctx, log, run)
+	if err != nil {
+		return "", err
+	}
+	if w == nil {
+		if w, err = unsigned(log, run); err != nil || w != nil {
+			return "the decision of run " + run + " stands behind its last checkpoint: fiador ledger repair signs it", err
+		}
+		return "it has no decision of run " + run, nil
+	}
+	for _, m := range [][3]string{
+		{"work.receipt", w.Receipt, r.ReceiptHash}, {"work.before", w.Before, r.Core.Before}, {"work.after", w.After, r.Core.After},
+	} {
+		if m[1] != m[2] {
+			return fmt.Sprintf("%s of entry %d is not that of the receipt", m[0], at), nil
+		}
+	}
+	return "", nil
+}
