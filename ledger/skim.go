@@ -13,8 +13,8 @@ type skimmer struct {
 	bad  bool
 }
 
-// skim reads the entry of a line if it is a decision without clock_behind_ms and work. It sets what read sets, except for
-// the whole record.
+// skim reads the entry of a line if it is a decision without clock_behind_ms and work. It sets
+// what read sets, except for the whole record.
 func (l *lineOf) skim() bool {
 	s := skimmer{rest: l.entry}
 	s.next(`{"accepted":`)

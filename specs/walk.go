@@ -21,8 +21,8 @@ type Fault struct {
 // first most faults, and counts the others. If most is 0, it stops at the first fault.
 //
 // The kinds are adapter, bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
-// pack-runner, profile, run-result, server, tool, tool-index, tool-io and work-receipt. For any other kind
-// every value is a fault.
+// pack-runner, profile, run-result, server, tool, tool-index, tool-io and work-receipt. For any
+// other kind every value is a fault.
 func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 	w := walk{most: most}
 	root := walked(kind)

@@ -14,9 +14,9 @@
 //  5. The folder is synced, where folders can be synced.
 //
 // A kill before step 4 leaves what stood at the place, and one after it leaves the new
-// file. A kill can leave the temporary name behind, by which [Orphan] knows it. An error before step 5 leaves what
-// stood at the place, and removes the temporary file. An error in step 5 leaves the new
-// file, which may be lost with the power.
+// file. A kill can leave the temporary file behind, whose name [Orphan] knows. An error
+// before step 5 leaves what stood at the place, and removes the temporary file. An error in
+// step 5 leaves the new file, which may be lost with the power.
 //
 // [Remove] removes a file that was put in place, and syncs its folder.
 //

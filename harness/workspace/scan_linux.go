@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -220,14 +219,6 @@ func (s *scanner) link(dir int, at, name string) (receipt.Entry, error) {
 	}
 	e := receipt.Entry{Mode: receipt.Link, Name: name, Hash: receipt.Sum([]byte(target))}
 	return e, s.put(e.Hash, []byte(target))
-}
-
-// put hands a text to the sink.
-func (s *scanner) put(h receipt.Hash, text []byte) error {
-	if s.Sink == nil || s.Sink.Has(h) {
-		return nil
-	}
-	return s.Sink.Put(h, bytes.NewReader(text))
 }
 
 func (s *scanner) file(dir int, at string, c child) (receipt.Entry, error) {

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,13 +105,6 @@ func (s *portable) folder(at string) (receipt.Entry, error) {
 		s.Nodes[e.Hash] = text
 	}
 	return e, s.put(e.Hash, text)
-}
-
-func (s *portable) put(h receipt.Hash, text []byte) error {
-	if s.Sink == nil || s.Sink.Has(h) {
-		return nil
-	}
-	return s.Sink.Put(h, bytes.NewReader(text))
 }
 
 // leaf returns the entry of a file or a link.

@@ -11,6 +11,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,14 @@ type Options struct {
 	// Scratch says of a path whether no state has it, nor, for a folder, anything beneath; nil:
 	// no path is scratch. Several goroutines call it at once.
 	Scratch func(path string, folder bool) bool
+}
+
+// put hands a text to the sink.
+func (o *Options) put(h receipt.Hash, text []byte) error {
+	if o.Sink == nil || o.Sink.Has(h) {
+		return nil
+	}
+	return o.Sink.Put(h, bytes.NewReader(text))
 }
 
 // OpenFile opens a regular file beneath a folder. It does not wait at a pipe.

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
-
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"

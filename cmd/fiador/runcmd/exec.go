@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
