@@ -1,5 +1,6 @@
 // Package sign signs run packs and checks their signatures and receipts with keys. It owns
-// the statement that a key signs, its envelope in meta.json, and the rules SG1 to SG10.
+// the statement that a key signs, the place of its envelope in meta.json, and the rules SG1
+// to SG10.
 package sign
 
 import (
@@ -7,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/fiador/fiador/evidence/dsse"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -42,32 +44,18 @@ func Pack(p *pack.Pack, key *ledger.Signer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := key.Verifier().ID()
-	if len(id) > maxKeyIDBytes {
-		return nil, fmt.Errorf("the id of the key has more than %d bytes", maxKeyIDBytes)
-	}
-	sig, err := key.SignEnvelope(encoding(PayloadType, statement))
-	if err != nil {
-		return nil, err
-	}
 	meta, kept, e, err := signedBefore(p)
 	if err != nil {
 		return nil, err
 	}
-	_, mine := e.of(id)
-	if string(e.payload) != string(statement) && (len(e.signatures) > 1 || len(e.signatures) == 1 && mine < 0) {
+	e.PayloadType = PayloadType
+	switch err := e.Sign(statement, key); {
+	case errors.Is(err, dsse.ErrOtherPayload):
 		return nil, ErrOtherStatement
+	case err != nil:
+		return nil, err
 	}
-	e.payload = statement
-	switch {
-	case mine >= 0:
-		e.signatures[mine].sig = sig
-	case len(e.signatures) == MaxSignatures:
-		return nil, fmt.Errorf("it has %d signatures, the most that there can be", MaxSignatures)
-	default:
-		e.signatures = append(e.signatures, signature{id, sig})
-	}
-	meta[MetaEnvelope] = e.plain(kept)
+	meta[MetaEnvelope] = plain(e, kept)
 	text, _, err := canon.Artifact(meta)
 	if err == nil && int64(len(text)) > pack.MaxBytes(pack.MetaFile) {
 		return nil, fmt.Errorf("%s would have more than %d bytes", pack.MetaFile, pack.MaxBytes(pack.MetaFile))
@@ -77,7 +65,7 @@ func Pack(p *pack.Pack, key *ledger.Signer) ([]byte, error) {
 
 // signedBefore returns meta.json as a value that can be changed, and its envelope, as it
 // is and decoded. All are empty if there is none.
-func signedBefore(p *pack.Pack) (meta, kept map[string]any, e envelope, err error) {
+func signedBefore(p *pack.Pack) (meta, kept map[string]any, e dsse.Envelope, err error) {
 	meta = map[string]any{}
 	entry, ok := p.Entry(pack.MetaFile)
 	if !ok {
@@ -170,14 +158,13 @@ func checkSigned(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *faul
 	if !ok {
 		return
 	}
-	s, i := e.of(key.ID())
-	if i < 0 {
+	switch i, err := e.Check(key); {
+	case errors.Is(err, dsse.ErrNotSigned):
 		f.add(ruleSignedBy, pack.At(pack.MetaFile, MetaEnvelope, "signatures"), "none is of the key %s", pack.Quoted(key.ID()))
 		return
-	}
-	if err := key.CheckEnvelope(encoding(PayloadType, e.payload), s.sig); err != nil {
+	case err != nil:
 		f.add(ruleSignature, pack.At(pack.MetaFile, MetaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", pack.Quoted(key.ID()))
 		return
 	}
-	checkStatement(p, e.payload, f)
+	checkStatement(p, e.Payload, f)
 }

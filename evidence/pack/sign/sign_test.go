@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/dsse"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/packtest"
 	"github.com/fiador/fiador/kernel/canon"
@@ -190,7 +191,7 @@ func TestNotAuthentic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sig, err := ann.SignEnvelope(encoding(PayloadType, payload))
+			sig, err := ann.SignEnvelope(dsse.Encoding(PayloadType, payload))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -282,7 +283,7 @@ func TestSignRefuses(t *testing.T) {
 	files := unsigned(t, log)
 	good := signed(t, files, ann)
 	full := signed(t, files)
-	for i := range MaxSignatures {
+	for i := range dsse.MaxSignatures {
 		full = signed(t, packtest.Files(full), newKeyOf(t, "many", byte(i)))
 	}
 	for name, c := range map[string]struct {
