@@ -1,0 +1,181 @@
+package asset
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Limits of a directory that Names reads.
+const (
+	MaxEntries = 100_000 // files and folders, all together
+	MaxDepth   = 8       // segments of a path
+)
+
+// Errors of Files.
+var (
+	ErrTooMany    = errors.New("has more than 100000 entries")
+	ErrTooLarge   = errors.New("is larger than its limit")
+	ErrNotRegular = errors.New("is no regular file")
+)
+
+// Files is a directory that is read, of any runner. Several goroutines can use it at once.
+type Files struct{ root *os.Root }
+
+// A Fault is an entry of a directory that is no file of a run. What follows Name in a sentence.
+type Fault struct{ Name, What string }
+
+// Open opens a directory for reading.
+func Open(dir string) (*Files, error) {
+	info, err := os.Stat(dir) // OpenRoot would wait for a pipe
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return nil, at(dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	return &Files{root}, at(dir, err)
+}
+
+// Close closes the directory.
+func (f *Files) Close() error { return f.root.Close() }
+
+// Names returns the paths of all regular files, sorted. A fault is an entry that is neither a
+// regular file nor a folder, whose path is no href, or that is deeper than MaxDepth. Names opens
+// folders alone. An error says that the directory cannot be read; it can wrap ErrTooMany.
+func (f *Files) Names() (names []string, faults []Fault, err error) {
+	seen := 0
+	for folders := []string{"."}; len(folders) > 0; folders = folders[1:] {
+		list, err := readFolder(f.root, folders[0], MaxEntries-seen+1)
+		if seen += len(list); err == nil && seen > MaxEntries {
+			err = ErrTooMany
+		}
+		if err != nil {
+			return nil, nil, at(folders[0], err)
+		}
+		for _, e := range list {
+			name := path.Join(folders[0], e.Name())
+			switch what := faultOf(name, e.Type()); {
+			case what != "":
+				faults = append(faults, Fault{canon.Clean(name), what})
+			case e.IsDir():
+				folders = append(folders, name)
+			default:
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
+	return names, faults, nil
+}
+
+func faultOf(name string, mode fs.FileMode) string {
+	switch {
+	case !CheckHref(name):
+		return "has a name that no href can have"
+	case mode&fs.ModeSymlink != 0:
+		return "is a symbolic link"
+	case !mode.IsRegular() && !mode.IsDir():
+		return "is neither a file nor a folder"
+	case strings.Count(name, "/") >= MaxDepth:
+		return "lies too deep"
+	}
+	return ""
+}
+
+// readFolder returns at most so many entries of a folder.
+func readFolder(root *os.Root, name string, most int) ([]fs.DirEntry, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	list, err := f.ReadDir(most)
+	if err == io.EOF {
+		err = nil
+	}
+	return list, errors.Join(err, f.Close())
+}
+
+// Read returns the content of a regular file that has at most so many bytes. The errors wrap
+// fs.ErrNotExist, ErrNotRegular or ErrTooLarge.
+func (f *Files) Read(name string, most int64) ([]byte, error) {
+	var b bytes.Buffer
+	if _, err := f.copy(&b, name, most); err != nil {
+		return nil, at(name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Hash returns the SHA-256 of a regular file that has at most so many bytes, as 64 hexadecimal
+// digits, and its size. The errors are those of Read.
+func (f *Files) Hash(name string, most int64) (sha string, size int64, err error) {
+	h := sha256.New()
+	if size, err = f.copy(h, name, most); err != nil {
+		return "", 0, at(name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), size, nil
+}
+
+// copy writes a regular file to w. It follows no link, and opens nothing else.
+func (f *Files) copy(w io.Writer, name string, most int64) (size int64, err error) {
+	if !CheckHref(name) {
+		return 0, errors.New("is no path in a version directory")
+	}
+	if err := realFolder(f.root, path.Dir(name)); err != nil {
+		return 0, err
+	}
+	entry, err := f.root.Lstat(name)
+	if err == nil && !entry.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		return 0, err
+	}
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for a pipe
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	opened, err := file.Stat()
+	switch {
+	case err != nil:
+		return 0, err
+	case opened.Size() > most:
+		return 0, ErrTooLarge
+	case os.SameFile(entry, opened):
+		size, err = io.Copy(w, io.LimitReader(file, opened.Size()+1))
+	}
+	if err == nil && size != opened.Size() {
+		err = errors.New("changed while it was read: try again")
+	}
+	return size, err
+}
+
+// realFolder refuses a path of which a part is no folder, or a link to one.
+func realFolder(root *os.Root, name string) error {
+	for i, c := range name + "/" {
+		if c != '/' {
+			continue
+		}
+		info, err := root.Lstat(name[:i])
+		if err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
