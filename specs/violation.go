@@ -13,6 +13,7 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // separator separates the names of a path in the library's errors. A member name may
@@ -200,7 +201,7 @@ func (p place) unknown(name string) (msg, near string) {
 	for i, m := range p.shape.members {
 		names[i] = m.name
 	}
-	if near = nearest(name, names, obj); near != "" {
+	if near = text.Nearest(name, names, obj); near != "" {
 		msg += "; did you mean " + strconv.Quote(near) + "?"
 	}
 	return msg, near
@@ -272,7 +273,7 @@ func number(v any) string {
 
 // Nearest returns the entry of known that is the most likely correct spelling of name,
 // or "".
-func Nearest(name string, known []string) string { return nearest(name, known, nil) }
+func Nearest(name string, known []string) string { return text.Nearest(name, known, nil) }
 
 // Suggest returns the end of a message about a wrong name: the nearest known name, or
 // else all of them.
@@ -284,57 +285,4 @@ func Suggest(name string, known []string) string {
 		return ""
 	}
 	return "; one of: " + canon.Cut(strings.Join(known, ", "))
-}
-
-// nearest returns the known name that is the most likely correct spelling of name, or
-// "". Case, hyphen and underscore do not count. The fewest edits win; then a name that
-// is not in present; then the first in known. A name of n characters may be n/3 edits
-// away, at least 1 and at most 2.
-func nearest(name string, known []string, present map[string]any) string {
-	const most = 2
-	folded := fold(name)
-	n := utf8.RuneCountInString(folded)
-	best, least, taken := "", most+1, false
-	for _, k := range known {
-		f := fold(k)
-		m := utf8.RuneCountInString(f)
-		if m-n > most || n-m > most {
-			continue
-		}
-		limit := min(max(max(m, n)/3, 1), most)
-		_, has := present[k]
-		if d := edits(folded, f); d <= limit && (d < least || d == least && taken && !has) {
-			best, least, taken = k, d, has
-		}
-	}
-	return best
-}
-
-func fold(name string) string {
-	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
-}
-
-// edits returns the number of characters to insert, delete, replace or swap with their
-// neighbour to turn a into b. No character is edited twice.
-func edits(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		row[0] = i
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(y)]
 }
