@@ -14,7 +14,7 @@ import (
 
 // judged are the kinds that Validate finds right without a compiled schema.
 func judged() []Kind {
-	return []Kind{KindAdapter, KindIntent, KindProfile, KindRunResult, KindServer, KindTool, KindToolIndex}
+	return []Kind{KindAdapter, KindIntent, KindProfile, KindRunResult, KindServer, KindTool, KindToolIndex, KindSuiteCases, KindSuiteRun, KindSuiteCase, KindSuiteFailureMeta, KindSuiteManifest}
 }
 
 // agree fails unless Walk and gojsonschema find the same of a value: valid, or not. Skim must

@@ -94,7 +94,7 @@ func (b *shaper) reference(ref string) (*shape, error) {
 
 func (b *shaper) build(node any) (*shape, error) {
 	m, ok := node.(map[string]any)
-	if !ok {
+	if _, described := m["description"]; !ok || described && len(m) == 1 {
 		return nil, nil
 	}
 	if ref, ok := m["$ref"].(string); ok {

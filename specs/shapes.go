@@ -610,6 +610,251 @@ var (
 		{"receipt_id", true, &shape{types: []string{"string"}, minLength: 36, maxLength: 36, form: &form37}},
 	}}
 
+	suiteManifestShape = shape{types: []string{"object"}, members: []member{
+		{"generated_at", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form38}},
+		{"items", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"object"}, members: []member{
+			{"asset_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			{"case_id", true, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+			{"href", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 18, enum: []any{"full_body", "failure_meta", "full_payload", "retrieval_snippets", "other"}}},
+			{"sha256", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			{"side", true, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new", interface{}(nil)}}},
+			{"size_bytes", true, &shape{types: []string{"number"}}},
+		}}}},
+		{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 18, enum: []any{"assets-manifest.v1"}}},
+	}}
+
+	shape10 = shape{types: []string{"object"}, members: []member{
+		{"attempt", true, &shape{types: []string{"number"}}},
+		{"error_class", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"timeout", "http_error", "invalid_json", "schema_mismatch", "network_error", "other"}}},
+		{"latency_ms", false, &shape{types: []string{"number"}}},
+		{"outcome", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"ok", "runner_error"}}},
+		{"started_at", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form38}},
+	}}
+
+	shape11 = shape{types: []string{"string", "object"}, minLength: -1, maxLength: 67108864}
+
+	shape12 = shape{types: []string{"object"}, members: []member{
+		{"id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+	}}
+
+	suiteCaseShape = shape{types: []string{"object"}, members: []member{
+		{"attempts", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape10}},
+		{"case_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"case.v1"}}},
+		{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"ok", "runner_error"}}},
+		{"version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new"}}},
+		{"workflow_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+	}, branches: []branch{
+		{"status", "ok", &shape{types: []string{"object"}, members: []member{
+			{"attempts", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape10}},
+			{"case_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			{"events", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"object"}, members: []member{
+				{"ts", true, &shape{types: []string{"number"}}},
+				{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			}, branches: []branch{
+				{"type", "tool_call", &shape{types: []string{"object"}, members: []member{
+					{"action_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"args", true, &shape3},
+					{"call_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"risk_level", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"high", "medium", "low", "unknown"}}},
+					{"risk_tags", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+					{"tool", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"ts", true, &shape{types: []string{"number"}}},
+					{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				}}},
+				{"type", "tool_result", &shape{types: []string{"object"}, members: []member{
+					{"action_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"call_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"latency_ms", true, &shape{types: []string{"number"}}},
+					{"payload_asset_href", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"payload_asset_sha256", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"payload_summary", false, &shape11},
+					{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"ok", "error"}}},
+					{"ts", true, &shape{types: []string{"number"}}},
+					{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				}}},
+				{"type", "retrieval", &shape{types: []string{"object"}, members: []member{
+					{"doc_ids", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+					{"query", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"snippets_asset_href", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					{"snippets_hashes", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+					{"ts", true, &shape{types: []string{"number"}}},
+					{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				}}},
+				{"type", "final_output", &shape{types: []string{"object"}, members: []member{
+					{"content", true, &shape11},
+					{"content_type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"text", "json"}}},
+					{"ts", true, &shape{types: []string{"number"}}},
+					{"type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				}}},
+			}}}},
+			{"final_output", true, &shape{types: []string{"object"}, members: []member{
+				{"content", true, &shape11},
+				{"content_type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 4, enum: []any{"text", "json"}}},
+				{"output_hash", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"redactions_applied", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+			}}},
+			{"proposed_actions", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"object"}, members: []member{
+				{"action_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"action_type", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"evidence_refs", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"object"}, members: []member{
+					{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 13, enum: []any{"tool_result", "retrieval_doc", "event", "asset"}}},
+				}, branches: []branch{
+					{"kind", "tool_result", &shape{types: []string{"object"}, members: []member{
+						{"call_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+						{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					}}},
+					{"kind", "retrieval_doc", &shape{types: []string{"object"}, members: []member{
+						{"doc_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+						{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+					}}},
+					{"kind", "event", &shape12},
+					{"kind", "asset", &shape12},
+				}}}},
+				{"params", true, &shape3},
+				{"risk_level", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"high", "medium", "low", "unknown"}}},
+				{"risk_tags", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+				{"tool_name", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			}}}},
+			{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"case.v1"}}},
+			{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"ok", "runner_error"}}},
+			{"version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new"}}},
+			{"workflow_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		}}},
+		{"status", "runner_error", &shape{types: []string{"object"}, members: []member{
+			{"attempts", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape10}},
+			{"case_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			{"runner_failure", true, &shape{types: []string{"object"}, members: []member{
+				{"attempt", true, &shape{types: []string{"number"}}},
+				{"body_snippet", true, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+				{"class", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"timeout", "http_error", "invalid_json", "schema_mismatch", "network_error", "other"}}},
+				{"error_message", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"error_name", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"full_body_meta_saved_to", false, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+				{"full_body_saved_to", true, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+				{"latency_ms", false, &shape{types: []string{"number"}}},
+				{"status", false, &shape{types: []string{"number"}}},
+				{"status_text", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+				{"timeout_ms", false, &shape{types: []string{"number"}}},
+				{"url", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+			}}},
+			{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"case.v1"}}},
+			{"status", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 12, enum: []any{"ok", "runner_error"}}},
+			{"version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new"}}},
+			{"workflow_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		}}},
+	}}
+
+	shape14 = shape{types: []string{"object"}, closed: true, members: []member{
+		{"expected", false, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"action_required", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"assumption_state", false, nil},
+			{"equals", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}},
+			{"evidence_required_for_actions", false, &shape{types: []string{"boolean"}}},
+			{"json_equals", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"ignore", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 4096}}},
+				{"value", true, nil},
+			}}},
+			{"json_schema", false, &shape3},
+			{"max_latency_ms", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"max_tokens", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"max_tool_calls", false, &shape{types: []string{"integer"}, low: 0, high: 9007199254740991}},
+			{"must_include", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"must_not_include", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"planning_gate", false, nil},
+			{"policy", false, &shape{types: []string{"string", "object"}, minLength: -1, maxLength: 7, form: &form39, maxMembers: 256, naming: &shape{types: []string(nil), minLength: -1, maxLength: 256}, other: &shape{types: []string{"string"}, minLength: -1, maxLength: 7, enum: []any{"BUNDLE", "CLARIFY", "REFUSE"}}}},
+			{"repl_policy", false, nil},
+			{"retrieval_required", false, &shape{types: []string{"object"}, closed: true, members: []member{
+				{"doc_ids", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			}}},
+			{"semantic", false, nil},
+			{"tool_forbidden", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"tool_required", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			{"tool_sequence", false, &shape{types: []string{"array", "object"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}, closed: true, members: []member{
+				{"mode", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"exact", "prefix"}}},
+				{"tools", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			}}},
+			{"tool_success", false, &shape{types: []string{"boolean", "object"}, closed: true, members: []member{
+				{"allow_errors", true, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 1024}}},
+			}}},
+			{"tool_telemetry", false, nil},
+			{"trace_integrity", false, &shape{types: []string{"boolean"}}},
+		}}},
+		{"id", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form36}},
+		{"input", true, &shape{types: []string{"object"}, closed: true, members: []member{
+			{"context", false, &shape3},
+			{"user", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 1048576}},
+		}}},
+		{"metadata", false, &shape{types: []string{"object"}, members: []member{
+			{"idempotent", false, &shape{types: []string{"boolean"}}},
+			{"severity", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"critical", "high", "medium", "low"}}},
+			{"tags", false, &shape{types: []string{"array"}, maxItems: 100, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128}}},
+		}}},
+		{"suite", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 256}},
+		{"title", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}},
+	}}
+
+	shape13 = shape{types: []string{"object"}, closed: true, members: []member{
+		{"cases", true, &shape{types: []string{"array"}, maxItems: 10000, items: &shape14}},
+		{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"cases.v1"}}},
+	}}
+
+	suiteCasesShape = shape{types: []string{"object", "array"}, branches: []branch{
+		{"cases", "", &shape13},
+		{"", "", &shape13},
+	}, maxItems: 10000, items: &shape14}
+
+	suiteFailureMetaShape = shape{types: []string{"object"}, members: []member{
+		{"bytes_total", false, &shape{types: []string{"number", "null"}}},
+		{"bytes_written", false, &shape{types: []string{"number"}}},
+		{"case_id", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"class", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"timeout", "http_error", "invalid_json", "schema_mismatch", "network_error", "other"}}},
+		{"content_type", false, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+		{"encoding", false, &shape{types: []string{"string", "null"}, minLength: -1, maxLength: 67108864}},
+		{"headers", false, &shape3},
+		{"note", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 15, enum: []any{"failure-meta.v1"}}},
+		{"sha256", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"truncated", false, &shape{types: []string{"boolean"}}},
+		{"version", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new"}}},
+	}}
+
+	suiteRunShape = shape{types: []string{"object"}, members: []member{
+		{"base_url", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"cases_path", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"concurrency", false, &shape{types: []string{"number"}}},
+		{"dirty", false, &shape{types: []string{"boolean"}}},
+		{"generated_at", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 64, form: &form38}},
+		{"limits", false, &shape{types: []string{"object"}, members: []member{
+			{"max_body_bytes", false, &shape{types: []string{"number"}}},
+			{"max_inline_snippet_bytes", false, &shape{types: []string{"number"}}},
+			{"max_payload_inline_bytes", false, &shape{types: []string{"number"}}},
+		}}},
+		{"node_version", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"out_dir", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"repo_commit", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"retries", false, &shape{types: []string{"number"}}},
+		{"retry_policy", false, &shape{types: []string{"object"}, members: []member{
+			{"backoff", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 11, enum: []any{"exponential"}}},
+			{"classes", false, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+			{"jitter", false, &shape{types: []string{"boolean"}}},
+		}}},
+		{"run_id", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"runner_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}},
+		{"schema_version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 6, enum: []any{"run.v1"}}},
+		{"selected_case_ids", true, &shape{types: []string{"array"}, maxItems: 1000000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 67108864}}},
+		{"stats", false, &shape{types: []string{"object"}, members: []member{
+			{"cases_completed", false, &shape{types: []string{"number"}}},
+			{"cases_failed", false, &shape{types: []string{"number"}}},
+			{"cases_total", false, &shape{types: []string{"number"}}},
+			{"duration_ms", false, &shape{types: []string{"number"}}},
+		}}},
+		{"timeout_ms", false, &shape{types: []string{"number"}}},
+		{"version", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 8, enum: []any{"baseline", "new"}}},
+	}}
+
 	form1  = form{pattern: "^bundle_[0-9a-f]{16}$"}
 	form2  = form{pattern: "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"}
 	form3  = form{pattern: "^[0-9a-f]{64}$"}
@@ -647,4 +892,6 @@ var (
 	form35 = form{pattern: "^blake3:[0-9a-f]{64}$"}
 	form36 = form{pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
 	form37 = form{pattern: "^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"}
+	form38 = form{pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"}
+	form39 = form{pattern: "^(BUNDLE|CLARIFY|REFUSE)$"}
 )

@@ -6,10 +6,11 @@
 // Each schema is a draft-07 file of this folder, embedded into the program, with an $id
 // such as fiador:intent:1.0.0 that names no host. The schemas use a part of draft-07,
 // which TestSchemaStructure proves. additionalProperties is false, or describes the
-// values of an object whose names propertyNames and maxProperties limit. Every string
+// values of an object whose names propertyNames and maxProperties limit. The documents of
+// a suite's version directory alone have free members everywhere. Every string
 // has a maxLength and every list a maxItems. References stay in the file and form no
 // loop. There is no format, no oneOf and no patternProperties. Only data beneath context,
-// params and spec is free.
+// params and spec is free, and what freeData of the tests lists for suites.
 //
 // Lengths count characters (Unicode code points). Numbers have their canonical form:
 // 1000.0 and 1e3 have become 1000 before validation.
@@ -72,6 +73,11 @@ const (
 	KindRunError         Kind = "run-error"
 	KindRunResult        Kind = "run-result"
 	KindServer           Kind = "server"
+	KindSuiteManifest    Kind = "suite-assets-manifest"
+	KindSuiteCase        Kind = "suite-case"
+	KindSuiteCases       Kind = "suite-cases"
+	KindSuiteFailureMeta Kind = "suite-failure-meta"
+	KindSuiteRun         Kind = "suite-run"
 	KindTool             Kind = "tool"
 	KindToolIO           Kind = "tool-io"
 	KindToolIndex        Kind = "tool-index"
@@ -173,7 +179,7 @@ func Names() []string {
 		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
-		string(KindServer), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
+		string(KindServer), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteFailureMeta), string(KindSuiteRun), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
 		string(KindWorkReceipt), string(KindWorkResult),
 	}
 }

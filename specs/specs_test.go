@@ -132,6 +132,9 @@ func TestValid(t *testing.T) {
 		{KindToolIO, `{"tool_io_schema_version":"1.0.0","mode":"replay","interactions":[]}`},
 		{KindProfile, `{"name":"p","allowed_write_roots":["a","a/b.c",".config","..a/...","a b"],"allowed_commands":["g++","[","node.exe","a-b_c","x@1"]}`},
 		{KindRunError, `{"code":"RUN_E001","message":"m"}`},
+		{KindSuiteCases, `[{"id":"a","input":{"user":"u"},"expected":{}}]`},
+		{KindSuiteCases, `[]`},
+		{KindSuiteCase, failedCase},
 		{KindEvidence, `{"schema_version":"1.0.0","kind":"decision","intent_base64":"e30=","input":"{}\n","decision":"{}\n","result":"{}\n","policy":{"sha256":"` + hashText + `","size":1}}`},
 	}
 	for _, c := range more {
@@ -144,6 +147,10 @@ func TestValid(t *testing.T) {
 	}
 	check(t, s, o, KindBundle, spoil(t, value(t, documents()[KindBundle]), "/outputs/0/action", "null"), []string{})
 }
+
+// failedCase is the file of a case without an answer.
+const failedCase = `{"schema_version":"case.v1","case_id":"a","version":"new","status":"runner_error","runner_failure":{"class":"other","url":"u","attempt":1,"timeout_ms":1,"latency_ms":2,"status":503,
+	"error_name":"n","body_snippet":null,"full_body_saved_to":null,"full_body_meta_saved_to":null,"type":"free"}}`
 
 func TestInvalid(t *testing.T) {
 	const rr, in, pr, pi, re, bu, ev, lr = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle, KindEvidence, KindLedgerRecord
@@ -331,6 +338,37 @@ func TestInvalid(t *testing.T) {
 		{KindToolIO, "/interactions/0/failure", `"nonzero"`, []string{"/interactions/0/failure enum"}},
 		{KindToolIO, "/interactions/0/retry_after_ms", `0`, []string{"/interactions/0/retry_after_ms minimum"}},
 		{KindToolIO, "/interactions/0/adapter_sha256", ``, []string{"/interactions/0 required"}},
+		{KindSuiteCases, "/cases/0/inputs", `1`, []string{"/cases/0/inputs additionalProperties"}},
+		{KindSuiteCases, "/cases/0/expected/must_inclde", `[]`, []string{"/cases/0/expected/must_inclde additionalProperties"}},
+		{KindSuiteCases, "/cases/0/expected/policy", `"ALLOW"`, []string{"/cases/0/expected/policy pattern"}},
+		{KindSuiteCases, "/cases/0/expected/tool_sequence", `{"mode":"subsequence","tools":[]}`, []string{"/cases/0/expected/tool_sequence/mode enum"}},
+		{KindSuiteCases, "/cases/0/expected/must_include/0", `""`, []string{"/cases/0/expected/must_include/0 minLength"}},
+		{KindSuiteCases, "/cases/0/expected/retrieval_required", `["d"]`, []string{"/cases/0/expected/retrieval_required type"}},
+		{KindSuiteCases, "/cases/0/input/user", ``, []string{"/cases/0/input required"}},
+		{KindSuiteCases, "/cases/0/metadata/severity", `"critcal"`, []string{"/cases/0/metadata/severity enum"}},
+		{KindSuiteCases, "/cases/1/id", `"../x"`, []string{"/cases/1/id pattern"}},
+		{KindSuiteCases, "/schema_version", ``, []string{" required"}},
+		{KindSuiteCases, "", `{"id":"a","input":{"user":"u"}}`, []string{" required", " required", "/id additionalProperties", "/input additionalProperties"}},
+		{KindSuiteRun, "/version", `"old"`, []string{"/version enum"}},
+		{KindSuiteRun, "/generated_at", `"yesterday"`, []string{"/generated_at pattern"}},
+		{KindSuiteRun, "/dirty", `null`, []string{"/dirty type"}},
+		{KindSuiteRun, "/retry_policy/backoff", `"linear"`, []string{"/retry_policy/backoff const"}},
+		{KindSuiteRun, "/stats/cases_total", `"1"`, []string{"/stats/cases_total type"}},
+		{KindSuiteCase, "/status", `"error"`, []string{"/status enum"}},
+		{KindSuiteCase, "/status", `"runner_error"`, []string{" required"}},
+		{KindSuiteCase, "/final_output/content", `["a"]`, []string{"/final_output/content type"}},
+		{KindSuiteCase, "/events/0/ts", `"1"`, []string{"/events/0/ts type"}},
+		{KindSuiteCase, "/events/1/call_id", ``, []string{"/events/1 required"}},
+		{KindSuiteCase, "/events/1/status", `"timeout"`, []string{"/events/1/status enum"}},
+		{KindSuiteCase, "/proposed_actions/0/risk_level", ``, []string{"/proposed_actions/0 required"}},
+		{KindSuiteCase, "/proposed_actions/0/evidence_refs/1/doc_id", ``, []string{"/proposed_actions/0/evidence_refs/1 required"}},
+		{KindSuiteCase, "/proposed_actions/0/evidence_refs/1/kind", `"thought"`, []string{"/proposed_actions/0/evidence_refs/1/kind enum"}},
+		{KindSuiteCase, "/attempts/0/error_class", `"dns"`, []string{"/attempts/0/error_class enum"}},
+		{KindSuiteCase, "", strings.Replace(failedCase, `"body_snippet":null,`, "", 1), []string{"/runner_failure required"}},
+		{KindSuiteCase, "", strings.Replace(failedCase, `"other"`, `"dns"`, 1), []string{"/runner_failure/class enum"}},
+		{KindSuiteFailureMeta, "/bytes_total", `"1"`, []string{"/bytes_total type"}},
+		{KindSuiteManifest, "/items/0/side", `"old"`, []string{"/items/0/side enum"}},
+		{KindSuiteManifest, "/items/0/case_id", ``, []string{"/items/0 required"}},
 
 		{pi, "/effects", ``, []string{" required"}},
 		{pi, "/intent/outputs", ``, []string{"/intent required"}},

@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,8 @@ type Fault struct {
 // first most faults, and counts the others. If most is 0, it stops at the first fault.
 //
 // The kinds are adapter, bundle, intent, model-io, pack-evidence, pack-patch, pack-policy,
-// pack-runner, profile, run-result, server, tool, tool-index, tool-io and work-receipt. For any
-// other kind every value is a fault.
+// pack-runner, profile, run-result, server, tool, tool-index, tool-io, work-receipt and those of
+// suites. For any other kind every value is a fault.
 func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 	w := walk{most: most}
 	root := walked(kind)
@@ -59,6 +60,16 @@ func walked(kind Kind) *shape {
 		return &runResultShape
 	case KindServer:
 		return &serverShape
+	case KindSuiteManifest:
+		return &suiteManifestShape
+	case KindSuiteCase:
+		return &suiteCaseShape
+	case KindSuiteCases:
+		return &suiteCasesShape
+	case KindSuiteFailureMeta:
+		return &suiteFailureMetaShape
+	case KindSuiteRun:
+		return &suiteRunShape
 	case KindTool:
 		return &toolShape
 	case KindToolIndex:
@@ -133,6 +144,10 @@ func (w *walk) value(s *shape, v any) {
 	case "integer":
 		if n, ok := canon.Whole(v); !ok || n < s.low || n > s.high {
 			w.fault("not a whole number from %d to %d", s.low, s.high)
+		}
+	case "number":
+		if _, ok := v.(json.Number); !ok {
+			w.fault("not a number")
 		}
 	case "boolean":
 		if _, ok := v.(bool); !ok {
@@ -251,9 +266,12 @@ func (w *walk) text(s *shape, v any) {
 func (w *walk) inObject() bool { return len(w.path) > 0 && w.path[len(w.path)-1].index < 0 }
 
 func words(enum []any) string {
-	list := make([]string, len(enum))
+	list, null := make([]string, len(enum)), ""
 	for i, one := range enum {
 		list[i], _ = one.(string)
+		if one == nil {
+			null = ", or null"
+		}
 	}
-	return strconv.Quote(strings.Join(list, " "))
+	return strconv.Quote(strings.TrimSpace(strings.Join(list, " "))) + null
 }

@@ -31,6 +31,7 @@ func TestShapesAreCurrent(t *testing.T) {
 		{KindBundle, "bundle", nil}, {KindIntent, "intent", nil}, {KindModelIO, "modelIO", nil}, {KindPackEvidence, "packEvidence", nil},
 		{KindPackPatch, "packPatch", nil}, {KindPackPolicy, "packPolicy", nil}, {KindPackRunner, "packRunner", nil}, {KindProfile, "profile", nil},
 		{KindRunResult, "runResult", nil}, {KindAdapter, "adapter", nil}, {KindServer, "server", nil}, {KindTool, "tool", nil}, {KindToolIndex, "toolIndex", nil}, {KindToolIO, "toolIO", nil}, {KindWorkReceipt, "workReceipt", nil},
+		{KindSuiteManifest, "suiteManifest", nil}, {KindSuiteCase, "suiteCase", nil}, {KindSuiteCases, "suiteCases", nil}, {KindSuiteFailureMeta, "suiteFailureMeta", nil}, {KindSuiteRun, "suiteRun", nil},
 	}
 	for i, k := range kinds {
 		root, err := newShape(schemaDoc(t, string(k.kind)))
@@ -157,7 +158,7 @@ func (w *literal) plain(s *shape) string {
 			}
 		case "integer":
 			fmt.Fprintf(&b, ", low: %d, high: %d", s.low, s.high)
-		case "boolean", "null":
+		case "boolean", "null", "number":
 		default:
 			w.t.Errorf("%s: Walk does not know the type %s", w.kind, kind)
 		}
