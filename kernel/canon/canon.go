@@ -40,6 +40,11 @@
 // every byte is the one that the canonical form has there. FuzzParseCanonical
 // holds it against Parse.
 //
+// # Numbers as spelt
+//
+// [ParseLiteral] reads, and [Literal] writes, in the same way, except that they take every
+// number of the grammar and keep its spelling: 1.50, -0, 1e400, 12345678901234567890.
+//
 // # Hashes
 //
 // A [ContentHash] of an artifact covers its canonical bytes plus one LF, and an
@@ -75,21 +80,24 @@ const (
 // Kind is the class of an [Error], a closed list.
 type Kind string
 
-// The kinds of refusal. Parse can return all but KindValue and KindCanonical.
-// ParseCanonical can return all but KindValue. Canonical can return KindNumber,
-// KindEncoding, KindCharacter, KindDuplicate, KindDepth, KindSyntax and KindValue.
+// The kinds of refusal. Parse can return all but KindValue, KindCanonical and KindValues.
+// ParseCanonical can return KindCanonical too. ParseLiteral can return KindValues too, but
+// not KindNumber. Canonical can return KindNumber, KindEncoding, KindCharacter,
+// KindDuplicate, KindDepth, KindSyntax and KindValue. Literal can return KindEncoding,
+// KindCharacter, KindDepth and KindValue.
 const (
-	KindSize      Kind = "size"      // more bytes than the limit
-	KindEmpty     Kind = "empty"     // no value at all
-	KindEncoding  Kind = "encoding"  // byte order mark, or not UTF-8
-	KindSyntax    Kind = "syntax"    // not the grammar of RFC 8259
-	KindDuplicate Kind = "duplicate" // a member name twice in one object
-	KindDepth     Kind = "depth"     // nested too deep
-	KindNumber    Kind = "number"    // a number that a double does not hold
-	KindCharacter Kind = "character" // lone surrogate or noncharacter
-	KindTrailing  Kind = "trailing"  // more text after the value
-	KindValue     Kind = "value"     // a Go value that JSON has no form for
-	KindCanonical Kind = "canonical" // well-formed, but not its own canonical form
+	KindSize      Kind = "size"            // more bytes than the limit
+	KindEmpty     Kind = "empty"           // no value at all
+	KindEncoding  Kind = "encoding"        // byte order mark, or not UTF-8
+	KindSyntax    Kind = "syntax"          // not the grammar of RFC 8259
+	KindDuplicate Kind = "duplicate"       // a member name twice in one object
+	KindDepth     Kind = "depth"           // nested too deep
+	KindNumber    Kind = "number"          // a number that a double does not hold
+	KindCharacter Kind = "character"       // lone surrogate or noncharacter
+	KindTrailing  Kind = "trailing"        // more text after the value
+	KindValue     Kind = "value"           // a Go value that JSON has no form for
+	KindCanonical Kind = "canonical"       // well-formed, but not its own canonical form
+	KindValues    Kind = "too_many_values" // more values than the limit
 )
 
 // Error says why a text was refused, or why a Go value has no canonical form. Msg
@@ -143,15 +151,9 @@ func (d Document) Value() any { return d.value }
 // describes. The error is always an *Error, for the first fault in the text. Parse
 // keeps no reference to src.
 func Parse(src []byte, maxBytes int) (Document, error) {
-	if err := precheck(src, maxBytes); err != nil {
-		return Document{}, err
-	}
-	if err := newReader(src, false).check(); err != nil {
-		return Document{}, err
-	}
-	value, err := decode(src)
+	value, err := newReader(src, false).readAll(maxBytes)
 	if err != nil {
-		return Document{}, &Error{Kind: KindSyntax, Msg: "the text cannot be decoded", err: err}
+		return Document{}, err
 	}
 	text, err := appendValue(make([]byte, 0, len(src)), value, 1)
 	if err != nil {

@@ -122,9 +122,9 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		}
 		return append(dst, text...), nil
 	case []any:
-		return appendArray(dst, v, depth)
+		return appendArray(dst, v, depth, appendValue)
 	case map[string]any:
-		return appendObject(dst, v, depth)
+		return appendObject(dst, v, depth, appendValue)
 	}
 	return appendOther(dst, v, depth)
 }
@@ -141,7 +141,8 @@ func tooDeep() *Error {
 	return &Error{Kind: KindDepth, Offset: -1, Msg: depthMsg(maxEncodeDepth)}
 }
 
-func appendArray(dst []byte, list []any, depth int) ([]byte, error) {
+// appendArray appends an array whose elements one appends: appendValue or appendLiteral.
+func appendArray(dst []byte, list []any, depth int, one func([]byte, any, int) ([]byte, error)) ([]byte, error) {
 	if list == nil {
 		return append(dst, "null"...), nil
 	}
@@ -154,14 +155,14 @@ func appendArray(dst []byte, list []any, depth int) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = appendValue(dst, v, depth+1); err != nil {
+		if dst, err = one(dst, v, depth+1); err != nil {
 			return nil, within(err, strconv.Itoa(i))
 		}
 	}
 	return append(dst, ']'), nil
 }
 
-func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error) {
+func appendObject(dst []byte, members map[string]any, depth int, one func([]byte, any, int) ([]byte, error)) ([]byte, error) {
 	if members == nil {
 		return append(dst, "null"...), nil
 	}
@@ -184,18 +185,22 @@ func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error)
 			return nil, err
 		}
 		dst = append(dst, ':')
-		if dst, err = appendValue(dst, members[name], depth+1); err != nil {
+		if dst, err = one(dst, members[name], depth+1); err != nil {
 			return nil, within(err, name)
 		}
 	}
 	return append(dst, '}'), nil
 }
 
-// appendJSONNumber appends n if the grammar allows it. It refuses the empty
-// json.Number, which encoding/json takes for 0.
-func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
+// isNumber says whether the grammar allows n. It does not allow the empty json.Number,
+// which encoding/json takes for 0.
+func isNumber(n json.Number) bool {
 	token := jsontext.Value(n)
-	if len(n) == 0 || isSpace(n[len(n)-1]) || isSpace(n[0]) || token.Kind() != jsontext.KindNumber || !token.IsValid() {
+	return len(n) > 0 && !isSpace(n[len(n)-1]) && !isSpace(n[0]) && token.Kind() == jsontext.KindNumber && token.IsValid()
+}
+
+func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
+	if !isNumber(n) {
 		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: quoteJSON(string(n)) + " is not a JSON number"}
 	}
 	return appendNumber(dst, string(n))

@@ -34,7 +34,7 @@ func notCanonical(src, want []byte) *Error {
 	r := newReader(src, false)
 	token := r.tokenAt(at)
 	e := r.fail(KindCanonical, at, r.pointer(), "white space stands where canonical text has none; remove it")
-	if kind, n := r.dec.StackIndex(r.dec.StackDepth()); kind == jsontext.KindBeginObject && n%2 == 1 {
+	if r.atName() {
 		e.Pointer = Cut(string(r.dec.StackPointer().Parent())) // a name is part of its object
 	}
 	if token == nil || r.start > at {

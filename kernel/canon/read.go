@@ -23,11 +23,30 @@ type reader struct {
 	// UTF-8.
 	encoded bool
 
+	// literal is set for ParseLiteral: numbers keep their spelling, and values are counted.
+	literal           bool
+	values, maxValues int
+
 	start, end int // of the last token
 }
 
 func newReader(src []byte, encoded bool) *reader {
 	return &reader{src: src, dec: jsontext.NewDecoder(bytes.NewBuffer(src)), encoded: encoded}
+}
+
+// readAll checks the whole text and returns its value. The error is an *Error.
+func (r *reader) readAll(maxBytes int) (any, error) {
+	if err := precheck(r.src, maxBytes); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	value, err := decode(r.src, r.literal)
+	if err != nil {
+		return nil, &Error{Kind: KindSyntax, Msg: "the text cannot be decoded", err: err}
+	}
+	return value, nil
 }
 
 // check reads the whole text. The error is an *Error.
@@ -40,6 +59,9 @@ func (r *reader) check() error {
 		token, err := r.read()
 		if err != nil {
 			return r.refuse(err)
+		}
+		if r.literal && r.crowded(token) {
+			return r.fail(KindValues, r.start, r.pointer(), "the text has more than "+strconv.Itoa(r.maxValues)+" values")
 		}
 		if err := r.checkScalar(token); err != nil {
 			return err
@@ -83,15 +105,24 @@ func (r *reader) checkScalar(token []byte) error {
 			return nil
 		}
 		ptr := r.dec.StackPointer()
-		if kindOf, n := r.dec.StackIndex(r.dec.StackDepth()); kindOf == jsontext.KindBeginObject && n%2 == 1 {
+		if r.atName() {
 			ptr = ptr.Parent() // a name is part of its object
 		}
 		return r.fail(kind, r.start+at, string(ptr), msg)
+	}
+	if r.literal {
+		return nil
 	}
 	if msg := checkNumber(token, r.encoded); msg != "" {
 		return r.fail(KindNumber, r.start, r.pointer(), msg)
 	}
 	return nil
+}
+
+// atName says whether the last token is a member name.
+func (r *reader) atName() bool {
+	kind, n := r.dec.StackIndex(r.dec.StackDepth())
+	return kind == jsontext.KindBeginObject && n%2 == 1
 }
 
 // checkEnd refuses text after the value.
@@ -120,18 +151,20 @@ func (r *reader) fail(kind Kind, offset int, pointer, msg string) *Error {
 }
 
 // decode turns a text that check accepted into a value. Numbers get their canonical
-// spelling. Strings and numbers share one copy of the text.
-func decode(text []byte) (any, error) {
+// spelling unless literal is set. Strings and numbers share one copy of the text.
+func decode(text []byte, literal bool) (any, error) {
 	b := builder{
-		text: string(text),
-		dec:  jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)),
+		text:    string(text),
+		dec:     jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)),
+		literal: literal,
 	}
 	return b.value()
 }
 
 type builder struct {
-	text string
-	dec  *jsontext.Decoder
+	text    string
+	dec     *jsontext.Decoder
+	literal bool // numbers keep their spelling
 }
 
 func (b *builder) value() (any, error) {
@@ -158,7 +191,7 @@ func (b *builder) value() (any, error) {
 
 // number returns the canonical spelling of a number. Most numbers have it already.
 func (b *builder) number(token []byte) (any, error) {
-	if isCanonicalInteger(token) {
+	if b.literal || isCanonicalInteger(token) {
 		return json.Number(b.shared(token)), nil
 	}
 	text, err := appendNumber(nil, string(token))
