@@ -1,0 +1,181 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/text"
+)
+
+// MaxCases is the greatest number of cases of a suite.
+const MaxCases = 10_000
+
+// maxID is the greatest number of characters of the id of a case.
+const maxID = 128
+
+// Case is one case of a suite.
+type Case struct {
+	ID, Title, Suite string
+	Input            any // user, and perhaps context
+	Expected         any // nil: nothing but what is always judged
+	Metadata         any
+	Severity         string // critical, high, medium, low, or empty
+	Tags             []string
+	Idempotent       bool     // the agent may be asked again after a request that may have acted
+	NotJudged        []string // members of Expected that other evaluators judge, sorted
+}
+
+// Cases are the cases of a suite, in the order of the document.
+type Cases []Case
+
+// CasesError says which case or which selection is wrong, and what to do.
+type CasesError struct {
+	Pointer string // JSON Pointer of the place in the document; empty: the whole, or a selection
+	Msg     string
+	Hint    string
+}
+
+// Error returns the message and the hint.
+func (e *CasesError) Error() string { return e.Msg + ": " + e.Hint }
+
+// notJudged are the members of expected that belong to other evaluators.
+const notJudged = text.Words("assumption_state planning_gate repl_policy semantic tool_telemetry")
+
+// ReadCases reads the cases of a decoded document that fits its schema: a list of cases, or
+// an object with the member cases. The error is always a *CasesError, about the first case that
+// is wrong.
+func ReadCases(value any) (Cases, error) {
+	list, plain := value.([]any)
+	at := ""
+	if !plain {
+		doc, _ := value.(map[string]any)
+		list, _ = doc["cases"].([]any)
+		at = "/cases"
+	}
+	switch {
+	case len(list) == 0:
+		return nil, &CasesError{at, "there is no case", "write at least one case"}
+	case len(list) > MaxCases:
+		return nil, &CasesError{at, fmt.Sprintf("there are %d cases", len(list)), fmt.Sprintf("write several files of at most %d cases", MaxCases)}
+	}
+	cases := make(Cases, len(list))
+	first := make(map[string]int, len(list))
+	for i, one := range list {
+		c := readCase(one)
+		pointer := at + "/" + strconv.Itoa(i) + "/id"
+		if what := idFault(c.ID); what != "" {
+			return nil, &CasesError{pointer, "the id " + canon.Quote(c.ID) + " " + what, "choose another id: the result of the case is the file ID.json"}
+		}
+		folded := strings.ToLower(c.ID)
+		if j, twice := first[folded]; twice {
+			what := "is the id of the case " + at + "/" + strconv.Itoa(j)
+			if cases[j].ID != c.ID {
+				what = "differs from " + canon.Quote(cases[j].ID) + " in case alone"
+			}
+			return nil, &CasesError{pointer, "the id " + canon.Quote(c.ID) + " " + what, "give each case an id of its own"}
+		}
+		first[folded], cases[i] = i, c
+	}
+	return cases, nil
+}
+
+func readCase(value any) Case {
+	obj, _ := value.(map[string]any)
+	metadata, _ := obj["metadata"].(map[string]any)
+	expected, _ := obj["expected"].(map[string]any)
+	c := Case{
+		ID: textOf(obj, "id"), Title: textOf(obj, "title"), Suite: textOf(obj, "suite"),
+		Input: obj["input"], Expected: obj["expected"], Metadata: obj["metadata"],
+		Severity: textOf(metadata, "severity"),
+	}
+	c.Idempotent, _ = metadata["idempotent"].(bool)
+	tags, _ := metadata["tags"].([]any)
+	for _, tag := range tags {
+		if tag, ok := tag.(string); ok {
+			c.Tags = append(c.Tags, tag)
+		}
+	}
+	for _, name := range canon.Names(expected) {
+		if notJudged.Has(name) {
+			c.NotJudged = append(c.NotJudged, name)
+		}
+	}
+	return c
+}
+
+// textOf returns a member that is a text, or "".
+func textOf(obj map[string]any, name string) string {
+	s, _ := obj[name].(string)
+	return s
+}
+
+// idFault says why the id of a case cannot be the name of a file on every system, or
+// returns "".
+func idFault(id string) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	switch {
+	case id == "" || len(id) > maxID || strings.Trim(id, letters+"._-") != "" || !strings.Contains(letters, id[:1]):
+		return fmt.Sprintf("is not 1 to %d letters, digits, dots, underscores and hyphens that begin with a letter or a digit", maxID)
+	case strings.HasSuffix(id, "."):
+		return "ends in a dot, which Windows drops"
+	case pathname.Inspect(id).Fault != "":
+		return "is the name of a device on Windows"
+	case reserved(strings.ToLower(id)):
+		return "is the name of another file of a run"
+	}
+	return ""
+}
+
+// reserved says whether ID.json is a file that is no case.
+func reserved(id string) bool {
+	return slices.Contains([]string{RunFile, EvaluationFile, SignatureFile}, id+caseSuffix)
+}
+
+// Select returns the cases that have one of the ids and one of the tags, in the order of
+// the document. An empty list of ids or of tags demands nothing. An id or a tag that no case has
+// is an error, and so is a selection without a case. The error is always a *CasesError.
+func (c Cases) Select(only, tags []string) ([]Case, error) {
+	ids, known := make([]string, len(c)), []string{}
+	for i, one := range c {
+		ids[i] = one.ID
+		known = append(known, one.Tags...)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	if err := missing("id", only, ids); err != nil {
+		return nil, err
+	}
+	if err := missing("tag", tags, known); err != nil {
+		return nil, err
+	}
+	var list []Case
+	for _, one := range c {
+		tagged := func(tag string) bool { return slices.Contains(one.Tags, tag) }
+		if (len(only) == 0 || slices.Contains(only, one.ID)) && (len(tags) == 0 || slices.ContainsFunc(tags, tagged)) {
+			list = append(list, one)
+		}
+	}
+	if len(list) == 0 {
+		return nil, &CasesError{"", "no case is selected", "no case has one of these ids and one of these tags"}
+	}
+	return list, nil
+}
+
+// missing returns an error about the first name that is not known.
+func missing(what string, names, known []string) error {
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		hint := "the " + what + "s stand in the document of the cases"
+		if near := text.Nearest(name, known, nil); near != "" {
+			hint = "did you mean " + canon.Quote(near) + "?"
+		}
+		return &CasesError{"", "no case has the " + what + " " + canon.Quote(name), hint}
+	}
+	return nil
+}
