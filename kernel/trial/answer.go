@@ -189,7 +189,7 @@ func (n *normalizer) content(at string, v any) []byte {
 	if s, ok := v.(string); ok {
 		return []byte(s)
 	}
-	text, err := literal(v)
+	text, err := canon.Literal(v)
 	if err != nil {
 		n.fault(at, msgNoJSON)
 	}

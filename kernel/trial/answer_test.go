@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
 )
 
@@ -72,7 +73,7 @@ func text(t testing.TB, raw json.RawMessage) string {
 
 func parse(t testing.TB, src string) any {
 	t.Helper()
-	v, err := trial.ParseLiteral([]byte(src), len(src), 1e9)
+	v, err := canon.ParseLiteral([]byte(src), len(src), 1e9)
 	if err != nil {
 		t.Fatalf("%v: %.200s", err, src)
 	}
@@ -81,7 +82,7 @@ func parse(t testing.TB, src string) any {
 
 func literal(t testing.TB, v any) string {
 	t.Helper()
-	b, err := trial.Literal(v)
+	b, err := canon.Literal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,10 @@ func TestNoJSON(t *testing.T) {
 		"payload_summary": `"events":[{"type":"tool_result","ts":1,"call_id":"c","status":"ok","payload_summary":{"a":"BAD"}}]`,
 		"snippets":        `"events":[{"type":"retrieval","ts":1,"query":"q","snippets":["BAD"]}]`,
 	} {
-		answer := parse(t, `{"final_output":{"content_type":"text","content":""},`+members+`}`)
+		if !strings.Contains(members, "final_output") {
+			members += `,"final_output":{"content_type":"text","content":""}`
+		}
+		answer := parse(t, `{`+members+`}`)
 		if _, faults := trial.Normalize(swap(answer, bad), trial.Want{Limits: limits}); len(faults) == 0 {
 			t.Errorf("%s: no fault", name)
 		}
@@ -325,7 +329,7 @@ func FuzzNormalize(f *testing.F) {
 		f.Add([]byte(text(f, v.Answer)), v.Strict, v.Warn, uint16(v.want().Limits.MaxPayloadInlineBytes))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, strict, warn bool, limit uint16) {
-		answer, err := trial.ParseLiteral(src, len(src), 10000)
+		answer, err := canon.ParseLiteral(src, len(src), 10000)
 		if err != nil {
 			return
 		}

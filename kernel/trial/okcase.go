@@ -87,14 +87,14 @@ func (c OKCase) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	maps.Copy(all, c.Body)
-	if text, err = literal(all); err != nil {
+	if text, err = canon.Literal(all); err != nil {
 		return nil, err
 	}
 	return append(text, '\n'), nil
 }
 
 func parseObject(text []byte) (map[string]any, error) {
-	v, err := parseLiteral(text, len(text), math.MaxInt)
+	v, err := canon.ParseLiteral(text, len(text), math.MaxInt)
 	if members, ok := v.(map[string]any); ok || err != nil {
 		return members, err
 	}
@@ -155,7 +155,7 @@ func restore(event map[string]any, prefix string, read func(href string) ([]byte
 	}
 	event[name] = string(text)
 	if event[prefix+"_asset_type"] == "json" {
-		event[name], err = parseLiteral(text, len(text), math.MaxInt)
+		event[name], err = canon.ParseLiteral(text, len(text), math.MaxInt)
 	}
 	return err
 }
