@@ -73,10 +73,12 @@ const (
 	KindRunError         Kind = "run-error"
 	KindRunResult        Kind = "run-result"
 	KindServer           Kind = "server"
+	KindSuiteAgent       Kind = "suite-agent"
 	KindSuiteManifest    Kind = "suite-assets-manifest"
 	KindSuiteCase        Kind = "suite-case"
 	KindSuiteCases       Kind = "suite-cases"
 	KindSuiteFailureMeta Kind = "suite-failure-meta"
+	KindSuiteRedact      Kind = "suite-redact"
 	KindSuiteRun         Kind = "suite-run"
 	KindTool             Kind = "tool"
 	KindToolIO           Kind = "tool-io"
@@ -179,7 +181,7 @@ func Names() []string {
 		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
-		string(KindServer), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteFailureMeta), string(KindSuiteRun), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
+		string(KindServer), string(KindSuiteAgent), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteFailureMeta), string(KindSuiteRedact), string(KindSuiteRun), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
 		string(KindWorkReceipt), string(KindWorkResult),
 	}
 }
