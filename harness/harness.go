@@ -201,7 +201,7 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 	started := deps.Now()
 	deps.Now = steady(started, deps.Now)
 	if req.RunID == "" {
-		if req.RunID, err = newRunID(started, deps.Rand); err != nil {
+		if req.RunID, err = NewRunID(started, deps.Rand); err != nil {
 			return Report{}, err
 		}
 	}
@@ -423,9 +423,9 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 	return nil
 }
 
-// newRunID returns the time and 64 random bits, in the form of result.RunIDLayout and
+// NewRunID returns the time and 64 random bits, in the form of result.RunIDLayout and
 // hexadecimal digits.
-func newRunID(t time.Time, rand io.Reader) (string, error) {
+func NewRunID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
 		return "", runerr.Internal("no randomness for a run id", err)

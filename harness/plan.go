@@ -94,6 +94,27 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	return &e, p, nil
 }
 
+// Prepare decides an intent as Run does, and returns the task that carries out its plan. The
+// caller performs the task, as often as it wants, each time in a sandbox of its own. The intent
+// has neither inputs nor calls. Another decision than BUNDLE has no task.
+func (g *Gate) Prepare(ctx context.Context, deps Deps, req Request) (d kernel.Decision, task execute.Task, err error) {
+	if err := checkModes(g.Profile, req); err != nil {
+		return d, task, err
+	}
+	in, intent, err := g.ask(deps.Specs, req)
+	if err != nil {
+		return d, task, err
+	}
+	if d, err = g.Decide(ctx, in, intent); err != nil || d.Outcome != kernel.OutcomeBundle {
+		return d, task, err
+	}
+	if err = executable(deps, g, req, intent); err == nil {
+		task, err = g.planned(req, intent, sandbox.Inputs{}, nil, nil)
+	}
+	task.Now = deps.Now
+	return d, task, err
+}
+
 // executable refuses, before any effect, an intent that cannot be carried out here. The
 // policy has checked commands and variables before. IV-01 and IV-04 are checked again,
 // so that a wrong rule cannot start a command outside the profile.

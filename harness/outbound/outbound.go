@@ -105,6 +105,14 @@ func transport(dial func(ctx context.Context, network, address string) (net.Conn
 	}
 }
 
+// OneRequest returns the transport for one request to an address that the operator has named. It
+// follows no redirect, keeps no connection, and reads a head of so many bytes.
+func OneRequest(maxHead int64) *http.Transport {
+	t := transport((&net.Dialer{}).DialContext, nil)
+	t.MaxResponseHeaderBytes = maxHead
+	return t
+}
+
 // connectFault says why there is no answer, without naming the address.
 func connectFault(ctx context.Context, err error) string {
 	var (
