@@ -86,7 +86,10 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 		}
 	}
 	if err == nil {
-		err = realFolder(above.root, place)
+		err = withoutLinks(above.root, place, true)
+	}
+	if err == nil {
+		err = errors.Join(syncFolder(above.root, side), syncFolder(above.root, "."))
 	}
 	if err == nil {
 		d.root, err = above.root.OpenRoot(place)

@@ -57,11 +57,16 @@ func (f *Files) Close() error { return f.root.Close() }
 func (f *Files) Names() (names []string, faults []Fault, err error) {
 	seen := 0
 	for folders := []string{"."}; len(folders) > 0; folders = folders[1:] {
-		list, err := readFolder(f.root, folders[0], MaxEntries-seen+1)
-		if seen += len(list); err == nil && seen > MaxEntries {
+		folder, err := f.root.OpenFile(folders[0], os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, nil, at(folders[0], err)
+		}
+		list, err := folder.ReadDir(MaxEntries - seen + 1)
+		_ = folder.Close()
+		if seen += len(list); seen > MaxEntries {
 			err = ErrTooMany
 		}
-		if err != nil {
+		if err != nil && err != io.EOF {
 			return nil, nil, at(folders[0], err)
 		}
 		for _, e := range list {
@@ -95,19 +100,6 @@ func faultOf(name string, mode fs.FileMode) string {
 	return ""
 }
 
-// readFolder returns at most so many entries of a folder.
-func readFolder(root *os.Root, name string, most int) ([]fs.DirEntry, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	list, err := f.ReadDir(most)
-	if err == io.EOF {
-		err = nil
-	}
-	return list, errors.Join(err, f.Close())
-}
-
 // Read returns the content of a regular file that has at most so many bytes. The errors wrap
 // fs.ErrNotExist, ErrNotRegular or ErrTooLarge.
 func (f *Files) Read(name string, most int64) ([]byte, error) {
@@ -128,53 +120,50 @@ func (f *Files) Hash(name string, most int64) (sha string, size int64, err error
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }
 
-// copy writes a regular file to w. It follows no link, and opens nothing else.
-func (f *Files) copy(w io.Writer, name string, most int64) (size int64, err error) {
+// copy writes a regular file to w. It opens nothing else.
+func (f *Files) copy(w io.Writer, name string, most int64) (int64, error) {
 	if !CheckHref(name) {
 		return 0, errors.New("is no path in a version directory")
 	}
-	if err := realFolder(f.root, path.Dir(name)); err != nil {
+	if err := withoutLinks(f.root, name, false); err != nil {
 		return 0, err
 	}
-	entry, err := f.root.Lstat(name)
-	if err == nil && !entry.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	if err != nil {
-		return 0, err
-	}
-	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for a pipe
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that takes the place does not wait
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
-	opened, err := file.Stat()
+	info, err := file.Stat()
 	switch {
 	case err != nil:
 		return 0, err
-	case opened.Size() > most:
+	case !info.Mode().IsRegular():
+		return 0, ErrNotRegular
+	case info.Size() > most:
 		return 0, ErrTooLarge
-	case os.SameFile(entry, opened):
-		size, err = io.Copy(w, io.LimitReader(file, opened.Size()+1))
 	}
-	if err == nil && size != opened.Size() {
-		err = errors.New("changed while it was read: try again")
+	size, err := io.Copy(w, io.LimitReader(file, most))
+	if err == nil && size < info.Size() {
+		err = io.ErrUnexpectedEOF
 	}
 	return size, err
 }
 
-// realFolder refuses a path of which a part is no folder, or a link to one.
-func realFolder(root *os.Root, name string) error {
+// withoutLinks refuses a path unless it is a folder, or else a regular file, beneath folders that
+// are no links.
+func withoutLinks(root *os.Root, name string, folder bool) error {
 	for i, c := range name + "/" {
 		if c != '/' {
 			continue
 		}
 		info, err := root.Lstat(name[:i])
-		if err == nil && !info.IsDir() {
-			err = syscall.ENOTDIR
-		}
-		if err != nil {
+		switch inner := folder || i < len(name); {
+		case err != nil:
 			return err
+		case inner && !info.IsDir():
+			return syscall.ENOTDIR
+		case !inner && !info.Mode().IsRegular():
+			return ErrNotRegular
 		}
 	}
 	return nil

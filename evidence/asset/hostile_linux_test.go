@@ -158,7 +158,7 @@ func whole(t *testing.T, dir string) {
 	}
 }
 
-// inOrder writes one case with its assets, and one more that has none.
+// inOrder writes a case with an asset, one without, and one more after a resume.
 func inOrder(out string) error {
 	runtime.LockOSThread() // so that one thread makes all calls
 	d, err := asset.Create(out, "new", "r")
@@ -166,7 +166,13 @@ func inOrder(out string) error {
 		return err
 	}
 	_, _, err = d.Keep(asset.FullBody, "a", nil)
-	return errors.Join(err, d.Write("a.json", nil), d.Write("b.json", nil), d.Manifest(""), d.Close())
+	if err = errors.Join(err, d.Write("a.json", nil), d.Write("b.json", nil), d.Manifest(""), d.Close()); err != nil {
+		return err
+	}
+	if d, err = asset.Resume(out, "new", "r"); err != nil {
+		return err
+	}
+	return errors.Join(d.Write("c.json", nil), d.Close())
 }
 
 // TestOrder: every file is synced before it has its name, the assets are durable before the case
@@ -194,11 +200,10 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	const want = `mkdir /new
-fsync .
 mkdir /new/r
 fsync /new
+fsync .
 mkdir /new/r/assets
-fsync /new/r
 fsync /new/r/assets/.tmp-1
 rename .tmp-1 /new/r/assets/HASH.txt
 fsync /new/r/assets
@@ -210,7 +215,14 @@ rename .tmp-3 /new/r/b.json
 fsync /new/r
 fsync /new/r/assets/.tmp-4
 rename .tmp-4 /new/r/assets/manifest.json
-fsync /new/r/assets`
+fsync /new/r/assets
+fsync /new
+fsync .
+mkdir /new/r/assets
+fsync /new/r/assets
+fsync /new/r/.tmp-1
+rename .tmp-1 /new/r/c.json
+fsync /new/r`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("\n%s\nwant\n%s", text, want)
 	}
@@ -430,7 +442,7 @@ func TestHostileEntries(t *testing.T) {
 	ok(t, os.WriteFile(secret, []byte("secret"), 0o600), os.MkdirAll(at(deep+"d/e"), 0o755), os.WriteFile(at(deep+"file"), nil, 0o600), os.Mkdir(at("bad\xff"), 0o755),
 		os.WriteFile(at("bad\xff/x"), nil, 0o600), os.WriteFile(at("\xfe"), nil, 0o600), os.WriteFile(at(`back\slash`), nil, 0o600), os.WriteFile(at("c:"), nil, 0o600),
 		os.Symlink(secret, at("link")), os.Symlink("d", at("loop")), os.Symlink(filepath.Dir(secret), at("d/out")), os.Symlink("self", at("self")),
-		syscall.Mkfifo(at("pipe"), 0o600), syscall.Mkfifo(at("d/pipe"), 0o600), os.WriteFile(at("regular"), []byte("12"), 0o600))
+		syscall.Mkfifo(at("pipe"), 0o600), syscall.Mkfifo(at("d/pipe"), 0o600), os.WriteFile(at("regular"), []byte("12"), 0o600), os.Symlink("d/d", at("beneath")), os.WriteFile(at("d/d/x"), []byte("12"), 0o600))
 	socket, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	ok(t, err)
 	defer syscall.Close(socket)
@@ -440,15 +452,15 @@ func TestHostileEntries(t *testing.T) {
 	within(t, func() {
 		names, faults, err := f.Names()
 		want := []asset.Fault{
-			{`back\slash`, "has a name that no href can have"}, {"bad\ufffd", "has a name that no href can have"}, {"c:", "has a name that no href can have"},
-			{deep + "d/e", "lies too deep"},
+			{`back\slash`, "has a name that no href can have"}, {"bad\ufffd", "has a name that no href can have"},
+			{"beneath", "is a symbolic link"}, {"c:", "has a name that no href can have"}, {deep + "d/e", "lies too deep"},
 			{"d/out", "is a symbolic link"}, {"d/pipe", "is neither a file nor a folder"}, {"link", "is a symbolic link"}, {"loop", "is a symbolic link"},
 			{"pipe", "is neither a file nor a folder"}, {"self", "is a symbolic link"}, {"socket", "is neither a file nor a folder"}, {"\ufffd", "has a name that no href can have"},
 		}
-		if err != nil || !reflect.DeepEqual(names, []string{deep + "file", "regular"}) || !reflect.DeepEqual(faults, want) {
+		if err != nil || !reflect.DeepEqual(names, []string{deep + "file", "d/d/x", "regular"}) || !reflect.DeepEqual(faults, want) {
 			t.Errorf("%q\n%q\nwant\n%q\n%v", names, faults, want, err)
 		}
-		for _, name := range []string{"link", "loop", "loop/pipe", "loop/d/d", "d/out/secret", "self", "pipe", "d/pipe", "socket", "bad\xff/x", `back\slash`, "c:", "d"} {
+		for _, name := range []string{"link", "loop", "loop/pipe", "loop/d/d", "loop/d/x", "beneath/x", "d/out/secret", "self", "pipe", "d/pipe", "socket", "bad\xff/x", `back\slash`, "c:", "d"} {
 			if text, err := f.Read(name, 100); err == nil || text != nil || strings.Contains(err.Error(), dir) {
 				t.Errorf("%q: %q, %v", name, text, err)
 			}

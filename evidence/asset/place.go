@@ -49,17 +49,13 @@ func (d *Dir) syncAssets() error {
 	return at(assets, err)
 }
 
-// makeFolder makes a folder, and syncs the one above. If something stands there, the error is
-// exists, or nil.
+// makeFolder makes a folder. If something stands there, the error is exists, or nil.
 func makeFolder(root *os.Root, name string, exists error) error {
 	err := root.Mkdir(name, 0o777)
 	if errors.Is(err, fs.ErrExist) {
 		return exists
 	}
-	if err != nil {
-		return err
-	}
-	return syncFolder(root, path.Dir(name))
+	return err
 }
 
 // syncFolder makes the names in a folder durable, where folders can be synced.
