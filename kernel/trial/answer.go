@@ -30,21 +30,21 @@ type Answered struct {
 
 // Repair says that a value of the case is not what the agent sent.
 type Repair struct {
-	Pointer string `json:"pointer"` // into the case
-	Rule    Rule   `json:"rule"`
+	Pointer string     `json:"pointer"` // into the case
+	Rule    RepairRule `json:"rule"`
 }
 
-// Rule is the name of a repair.
-type Rule string
+// RepairRule is the name of a repair.
+type RepairRule string
 
 // The repairs. A strict reading makes none of them, and finds a fault at each place.
 const (
-	ListAbsent    Rule = "list_absent"       // an absent list is empty
-	RiskAbsent    Rule = "risk_level_absent" // an absent risk_level is unknown
-	StatusTimeout Rule = "status_timeout"    // the status timeout is error, with the error_code timeout
-	LatencyAbsent Rule = "latency_absent"    // an absent latency_ms is the time from the call to its result
-	DocID         Rule = "doc_id"            // the id of a document is its doc_id
-	ContentJSON   Rule = "content_json"      // JSON content that is no object is its text
+	ListAbsent    RepairRule = "list_absent"       // an absent list is empty
+	RiskAbsent    RepairRule = "risk_level_absent" // an absent risk_level is unknown
+	StatusTimeout RepairRule = "status_timeout"    // the status timeout is error, with the error_code timeout
+	LatencyAbsent RepairRule = "latency_absent"    // an absent latency_ms is the time from the call to its result
+	DocID         RepairRule = "doc_id"            // the id of a document is its doc_id
+	ContentJSON   RepairRule = "content_json"      // JSON content that is no object is its text
 )
 
 // Fault is a place that does not fit.
@@ -207,7 +207,7 @@ type object struct {
 func (o object) fault(name, msg string) { o.n.fault(o.at+"/"+name, msg) }
 
 // repair sets a member, and notes the rule.
-func (o object) repair(name string, v any, rule Rule) {
+func (o object) repair(name string, v any, rule RepairRule) {
 	o.members[name] = v
 	o.n.repairs = append(o.n.repairs, Repair{o.at + "/" + name, rule})
 }

@@ -205,7 +205,7 @@ func TestVectorsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	constant := regexp.MustCompile(`(?m)^\s+(?:msg\w+|\w+ +Rule) += "(.*?)"`)
+	constant := regexp.MustCompile(`(?m)^\s+(?:msg\w+|\w+ +RepairRule) += "(.*?)"`)
 	for _, name := range names {
 		src, err := os.ReadFile(name)
 		if err != nil {

@@ -14,6 +14,9 @@ import (
 // MaxCases is the greatest number of cases of a suite.
 const MaxCases = 10_000
 
+// caseSuffix follows the id of a case in the name of its file.
+const caseSuffix = ".json"
+
 // maxID is the greatest number of characters of the id of a case.
 const maxID = 128
 
