@@ -58,7 +58,7 @@ func (v Verdict) OK() bool { return len(v.Violations) == 0 }
 // Verify checks a version directory by the rules of Rules. Of a document that does not fit
 // its schema, it says nothing else.
 func Verify(d Directory) Verdict {
-	v := &verifier{dir: d, names: map[string]bool{}, assets: map[string]bool{}}
+	v := &verifier{dir: d, names: map[string]bool{}, assets: map[string]bool{}, selected: map[string]bool{}}
 	for _, name := range d.Names() {
 		v.names[name] = true
 		v.assets[name] = strings.HasPrefix(name, AssetsFolder+"/")
@@ -111,7 +111,7 @@ type verifier struct {
 	version  string          // of run.json, or empty
 	failed   int             // cases with status runner_error
 	broken   bool            // the files of cases are not those that are selected, or one does not fit its schema
-	selected []string
+	selected map[string]bool // by id
 	found    []Violation
 	more     int
 }
@@ -192,14 +192,14 @@ func (v *verifier) selection() {
 			v.broken = true
 		}
 		seen[folded] = true
-		v.selected = append(v.selected, id)
+		v.selected[id] = true
 	}
 }
 
 // caseFile checks SU5 to SU20 for the file of a case.
 func (v *verifier) caseFile(name string) {
 	id := strings.TrimSuffix(name, caseSuffix)
-	if v.run.obj != nil && !slices.Contains(v.selected, id) {
+	if v.run.obj != nil && !v.selected[id] {
 		v.add("SU5", place{file: name}, "no selected case has this file")
 		v.broken = true
 	}

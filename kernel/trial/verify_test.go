@@ -221,8 +221,8 @@ func TestDirectoryVectors(t *testing.T) {
 	}
 }
 
-// TestDirectorySpoilt: no value of a document stops Verify, and no directory is valid in which a
-// required member is gone.
+// TestDirectorySpoilt: no value of a document stops Verify, and under a seal no value of a document
+// but run.json can be another.
 func TestDirectorySpoilt(t *testing.T) {
 	all := directoryVectors(t)
 	i := slices.IndexFunc(all, func(v directoryVector) bool { return v.Name == "sealed" })
@@ -336,4 +336,19 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		verify(t, memory{"run.json": {Data: []byte(run)}, "a.json": {Data: []byte(text)}, "assets/manifest.json": {Data: []byte(text)}})
 	})
+}
+
+// TestRulesPage: the page has the rules, as Rules words them.
+func TestRulesPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "specs", "suite.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := ""
+	for _, r := range trial.Rules() {
+		table += "| " + r.ID + " | " + r.Text + " |\n"
+	}
+	if !strings.Contains(string(page), "|---|---|\n"+table+"\n") {
+		t.Errorf("the table of rules in specs/suite.md is not\n%s", table)
+	}
 }
