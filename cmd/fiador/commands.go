@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/policycmd"
 	"github.com/fiador/fiador/cmd/fiador/provecmd"
 	"github.com/fiador/fiador/cmd/fiador/runcmd"
+	"github.com/fiador/fiador/cmd/fiador/suitecmd"
 	"github.com/fiador/fiador/cmd/fiador/toolcmd"
 	"github.com/fiador/fiador/cmd/fiador/transcriptcmd"
 	"github.com/fiador/fiador/cmd/fiador/workcmd"
@@ -49,6 +50,7 @@ func commands(a *cli.App, args ...string) []*cobra.Command {
 		{"hook", agentcmd.Hook},
 		{"mcp", func(a *cli.App) *cobra.Command { return agentcmd.MCP(a, runcmd.Executing(a)) }},
 		{"work", workcmd.Work},
+		{"suite", suitecmd.Suite},
 		{"init", policycmd.Init},
 		{"exit-codes", guidecmd.ExitCodes},
 		{"environment", guidecmd.Environment},

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+)
+
+// wild is an agent that does what the id of a case says. It counts requests.
+type wild struct {
+	base string
+	mu   sync.Mutex
+	n    map[string]int
+}
+
+func newWild(t *testing.T) *wild {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wild{base: "http://" + l.Addr().String(), n: map[string]int{}}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.serve(c.(*net.TCPConn))
+		}
+	}()
+	return w
+}
+
+// requests returns the number of requests for a case.
+func (w *wild) requests(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.n[id]
+}
+
+func (w *wild) serve(c *net.TCPConn) {
+	defer c.Close()
+	r, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	var asked struct {
+		CaseID  string `json:"case_id"`
+		Version string `json:"version"`
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		return
+	}
+	w.mu.Lock()
+	w.n[asked.CaseID]++
+	n := w.n[asked.CaseID]
+	w.mu.Unlock()
+	do, known := wildly[asked.CaseID]
+	if !known {
+		do = say(200, "application/json", answer(asked.CaseID, asked.Version, ""))
+	}
+	do(c, asked.Version, n)
+}
+
+// act is what an agent does on a connection, when a case is asked for the n-th time.
+type act func(c *net.TCPConn, version string, n int)
+
+func raw(text string) act { return func(c *net.TCPConn, _ string, _ int) { fmt.Fprint(c, text) } }
+
+func say(status int, kind, body string, head ...string) act {
+	more := ""
+	for _, h := range head {
+		more += h + "\r\n"
+	}
+	return raw(fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, http.StatusText(status), kind, len(body), more, body))
+}
+
+// text says a body with status 200.
+func text(body string) act { return say(200, "application/json", body) }
+
+// answer is an answer that fits, and more members.
+func answer(id, version, more string) string {
+	return fmt.Sprintf(`{"case_id":%q,"version":%q,"proposed_actions":[],"events":[],"final_output":{"content_type":"text","content":"done"}%s}`, id, version, more)
+}
+
+// until fails with a status, and answers at the n-th request.
+func until(n, status int, id string) act {
+	return func(c *net.TCPConn, version string, k int) {
+		if k < n {
+			say(status, "text/plain", "later", "Retry-After: 0")(c, version, k)
+			return
+		}
+		text(answer(id, version, ""))(c, version, k)
+	}
+}
+
+func zipped(body string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(body))
+	_ = z.Close()
+	return b.String()
+}
+
+func hang(c *net.TCPConn, _ string, _ int) { time.Sleep(10 * time.Second) }
+
+func reset(c *net.TCPConn, _ string, _ int) { _ = c.SetLinger(0) }
+
+func drip(c *net.TCPConn, version string, n int) {
+	raw("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")(c, version, n)
+	for range 100 {
+		if _, err := fmt.Fprint(c, " "); err != nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func endless(c *net.TCPConn, version string, n int) {
+	raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")(c, version, n)
+	chunk := "10000\r\n" + strings.Repeat("[", 0x10000) + "\r\n"
+	for {
+		if _, err := fmt.Fprint(c, chunk); err != nil {
+			return
+		}
+	}
+}
+
+// wildly has an agent's acts by the id of the case.
+var wildly = map[string]act{
+	"hang":      hang,
+	"drip":      drip,
+	"reset":     reset,
+	"closed":    raw(""),
+	"head":      raw("HTTP/1.1 200 OK\r\nServer: x\r\n"),
+	"header":    raw("HTTP/1.1 200 OK\r\nContent-"),
+	"garbage":   raw("SSH-2.0-OpenSSH_9.6\r\n"),
+	"bomb":      raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"),
+	"short":     raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":"),
+	"chunks":    raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+	"500":       say(500, "text/html", "<b>broken</b>"),
+	"204":       raw("HTTP/1.1 204 No Content\r\n\r\n"),
+	"302":       say(302, "text/plain", "", "Location: file:///etc/passwd"),
+	"404-short": raw("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\ngone"),
+	"large":     text(strings.Repeat("x", 3<<20)),
+	"endless":   endless,
+	"gzip":      say(200, "application/json", "no gzip", "Content-Encoding: gzip"),
+	"gzip-cut":  say(200, "application/json", zipped(strings.Repeat("x", 1000))[:20], "Content-Encoding: gzip"),
+	"gzip-bomb": say(200, "application/json", zipped(strings.Repeat("x", 64<<20)), "Content-Encoding: gzip"),
+	"empty":     text(""),
+	"words":     text("I could not do that."),
+	"nan":       text(`{"a":NaN}`),
+	"bom":       text("\ufeff{}"),
+	"latin":     text("\"caf\xe9\""),
+	"twice":     text(`{"a":1,"a":2}`),
+	"surrogate": text(`"\ud800"`),
+	"deep":      text(strings.Repeat("[", 200_000)),
+	"many":      text("[" + strings.Repeat("0,", 300_000) + "0]"),
+	"two":       text(`{} {}`),
+	"null":      text("null"),
+	"array":     text("[]"),
+	"other-id":  func(c *net.TCPConn, version string, n int) { text(answer("somebody", version, ""))(c, version, n) },
+	"own": func(c *net.TCPConn, version string, n int) {
+		text(answer("own", version, `,"status":"runner_error","attempts":[],"runner_failure":{"class":"other"},"schema_version":"x"`))(c, version, n)
+	},
+	"429":     until(2, 429, "429"),
+	"503":     until(2, 503, "503"),
+	"429-day": say(429, "text/plain", "later", "Retry-After: 86400"),
+	"500-one": until(2, 500, "500-one"),
+}
+
+// TestSuiteWild: whatever an agent does, every case has its file, of the class that the table
+// names, and with the body that came; the others are unharmed.
+func TestSuiteWild(t *testing.T) {
+	want := map[string]string{
+		"hang": "timeout deadline_head", "drip": "timeout deadline_body", "reset": "network_error conn_reset", "closed": "network_error closed_before_response",
+		"head": "network_error closed_before_response", "header": "network_error protocol", "garbage": "network_error protocol", "bomb": "network_error protocol", "short": "network_error short_body",
+		"chunks": "network_error protocol", "500": "http_error ", "204": "invalid_json empty_body", "302": "http_error ", "404-short": "http_error ",
+		"large": "other body_too_large", "endless": "other body_too_large", "gzip": "other content_decoding", "gzip-cut": "network_error short_body", "gzip-bomb": "other body_too_large",
+		"empty": "invalid_json empty_body", "words": "invalid_json syntax", "nan": "invalid_json syntax", "bom": "invalid_json encoding", "latin": "invalid_json encoding",
+		"twice": "invalid_json duplicate", "surrogate": "invalid_json character", "deep": "invalid_json depth", "many": "invalid_json too_many_values", "two": "invalid_json trailing",
+		"null": "schema_mismatch ", "array": "schema_mismatch ", "other-id": "schema_mismatch ",
+		"own": "", "429": "", "503": "", "429-day": "http_error ", "500-one": "http_error ", "plain": "",
+	}
+	requests := map[string]int{"429": 2, "503": 2}
+	b := newBench(t)
+	w := newWild(t)
+	var cases []map[string]any
+	for id := range want {
+		cases = append(cases, map[string]any{"id": id, "input": map[string]any{"user": "do it"}})
+	}
+	doc, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, b.dir, "cases.json", string(doc))
+	out := filepath.Join(b.dir, "out")
+	stdout, stderr, code := b.run(t, "suite", "run", filepath.Join(b.dir, "cases.json"), "--new", w.base, "--out", out, "--run-id", "r", "--timeout", "2s", "--concurrency", "8")
+	if code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	dir := filepath.Join(out, "new", "r")
+	for id, end := range want {
+		var doc struct {
+			Status  string
+			Failure struct {
+				Class string
+				Name  string  `json:"error_name"`
+				Body  *string `json:"full_body_saved_to"`
+			} `json:"runner_failure"`
+		}
+		text, err := os.ReadFile(filepath.Join(dir, id+".json"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Error(err)
+		}
+		class, name, _ := strings.Cut(end, " ")
+		if (doc.Status == "ok") != (end == "") || doc.Failure.Class != class || name != "" && doc.Failure.Name != name {
+			t.Errorf("%s: %s, want %s", id, text, end)
+		}
+		if n := max(1, requests[id]); w.requests(id) != n {
+			t.Errorf("%s: %d requests, want %d", id, w.requests(id), n)
+		}
+		if doc.Failure.Body != nil {
+			if _, err := os.Stat(filepath.Join(dir, *doc.Failure.Body)); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	}
+	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+	}
+}

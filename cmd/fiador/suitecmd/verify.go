@@ -1,0 +1,84 @@
+package suitecmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/evidence/suitedir"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/trial"
+)
+
+// Verify returns the command that verifies version directories.
+func Verify(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify DIR...",
+		Short: "verify the directories of runs, those of other runners too",
+		Long: `Verify holds a version directory (OUT/new/RUN_ID) against the artifact contract: the
+documents and their schemas, the cases that were selected, every reference to a file or to
+evidence, hashes, and the seal. It is strict about the contract and tolerant about names of
+assets and members that the contract does not know. A directory without a seal is valid,
+and verify says so: it can be changed later without a trace.
+
+Exit codes:
+  0  every directory is valid
+  1  one breaks a rule: each line names the rule, the file and the place
+  2  a directory cannot be read`,
+		Example: "  fiador suite verify runs/new/nightly",
+		Args:    cli.AtLeastOne("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, dir := range args {
+				if err := verify(a, dir); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// verify verifies one directory.
+func verify(a *cli.App, dir string) error {
+	v, err := verdict(dir)
+	if err != nil {
+		return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name a version directory: OUT/new/RUN_ID")
+	}
+	a.RejectIf(!v.OK())
+	return cli.PrintText(a, func(t cli.Terminal) {
+		for _, f := range v.Violations {
+			fmt.Fprintln(t.W, screen.Plain(fmt.Sprintf("%s: %s %s: %s", screen.Folder(dir), f.Rule, f.Path+f.Pointer, f.Msg)))
+		}
+		if v.More > 0 {
+			fmt.Fprintln(t.W, screen.Plain(fmt.Sprintf("%s: %d more violations", screen.Folder(dir), v.More)))
+		}
+		state := "unsealed"
+		if v.Sealed {
+			state = "sealed"
+		}
+		if v.OK() {
+			fmt.Fprintln(t.W, screen.Plain(screen.Folder(dir)+": valid, "+state))
+		}
+	})
+}
+
+// verdict reads a directory and verifies it.
+func verdict(dir string) (trial.Verdict, error) {
+	files, err := asset.Open(dir)
+	if err != nil {
+		return trial.Verdict{}, err
+	}
+	defer files.Close()
+	names, faults, err := files.Names()
+	if err != nil {
+		return trial.Verdict{}, err
+	}
+	var others []trial.Entry
+	for _, f := range faults {
+		others = append(others, trial.Entry{Name: f.Name, What: f.What})
+	}
+	return suitedir.New(files, names, others).Verify()
+}

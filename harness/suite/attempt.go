@@ -1,0 +1,321 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/evidence/redact"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/trial"
+)
+
+// attempts runs one case on one side.
+type attempts struct {
+	*session
+	trial.Case
+	redactor *redact.Redactor
+	list     []trial.Attempt
+}
+
+// outcome says how a case has ended. An error is one of the directory.
+type outcome struct {
+	class trial.Class
+	name  string
+	err   error
+}
+
+// run makes the attempts for a case, and writes its file.
+func (s *session) run(ctx context.Context, c trial.Case) (end outcome) {
+	x := &attempts{session: s, Case: c, redactor: s.Rules.Redactor()}
+	defer func() {
+		if e := recover(); e != nil {
+			x.list = nil
+			end = x.unanswered(Observed{Panicked: true})
+		}
+	}()
+	return x.run(ctx)
+}
+
+// unanswered writes the file of a case in which nothing was asked.
+func (x *attempts) unanswered(o Observed) outcome {
+	return x.failed(o, x.Now(), 0)
+}
+
+func (x *attempts) run(ctx context.Context) outcome {
+	if ctx.Err() != nil {
+		return x.unanswered(Observed{Cancelled: true})
+	}
+	text, err := x.request()
+	if err != nil {
+		return outcome{err: err}
+	}
+	for {
+		started := x.Now()
+		o := x.ask(ctx, text)
+		latency := x.Now().Sub(started)
+		if len(o.Stderr) > 0 {
+			if _, _, err := x.dir.Keep(asset.Other, x.ID, x.redactor.Bytes(o.Stderr, true)); err != nil {
+				return outcome{err: storeError(err)}
+			}
+		}
+		if class, _ := Failed(o); class == "" {
+			end, done := x.answered(&o, started, latency)
+			if done {
+				return end
+			}
+		}
+		class, _ := Failed(o)
+		wait, again := x.wait(o, class)
+		if !again {
+			return x.failed(o, started, latency)
+		}
+		if err := x.attempt(o, started, latency); err != nil {
+			return outcome{err: err}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return x.unanswered(Observed{Cancelled: true})
+		}
+	}
+}
+
+// ask makes one attempt.
+func (x *attempts) ask(ctx context.Context, text []byte) Observed {
+	ctx, stop := context.WithTimeout(ctx, x.Timeout)
+	defer stop()
+	return x.agent.Ask(ctx, Request{CaseID: x.ID, Side: x.side, Text: text, Most: x.Limits.MaxBodyBytes})
+}
+
+// request returns the document that the agent gets.
+func (x *attempts) request() ([]byte, error) {
+	text, _, err := requestPlan.Artifact(&request{x.ID, x.side, x.Input, requestMeta{x.doc.RunID}})
+	return bytes.TrimSuffix(text, []byte("\n")), err
+}
+
+type request struct {
+	CaseID  string      `json:"case_id"`
+	Version trial.Side  `json:"version"`
+	Input   any         `json:"input"`
+	RunMeta requestMeta `json:"run_meta"`
+}
+
+type requestMeta struct {
+	RunID string `json:"run_id"`
+}
+
+var requestPlan canon.Plan[request]
+
+// maxValues is how many values an answer may have.
+const maxValues = 200_000
+
+// answered reads an answer. If it is one, answered writes the file of the case, and done says so;
+// otherwise it notes in o why it is none.
+func (x *attempts) answered(o *Observed, started time.Time, latency time.Duration) (end outcome, done bool) {
+	x.decoding <- struct{}{}
+	defer func() { <-x.decoding }()
+	if len(o.Body) == 0 {
+		o.JSON = "empty_body"
+		return end, false
+	}
+	value, err := canon.ParseLiteral(o.Body, x.Limits.MaxBodyBytes, maxValues)
+	if e, ok := errors.AsType[*canon.Error](err); ok {
+		if o.JSON = string(e.Kind); e.Kind == canon.KindEmpty {
+			o.JSON = "empty_body"
+		}
+		o.Message = "at byte " + strconv.FormatInt(e.Offset, 10)
+		return end, false
+	}
+	value = x.redactor.Value(value)
+	answer, faults := trial.Normalize(value, trial.Want{
+		CaseID: x.ID, Version: x.side, Limits: x.Limits, Strict: x.Strict, WarnEvidence: x.WarnEvidence, Redactions: x.redactor.Applied(),
+	})
+	if len(faults) > 0 {
+		o.Answer, o.Message = faults[0].Msg, pointers(faults)
+		return end, false
+	}
+	for _, a := range answer.Assets {
+		if _, _, err := x.dir.Keep(asset.Kind(a.Kind), x.ID, a.Content); err != nil {
+			return outcome{err: storeError(err)}, true
+		}
+	}
+	x.list = append(x.list, trial.Attempt{Attempt: len(x.list) + 1, StartedAt: stamp(started), LatencyMS: latency.Milliseconds(), Outcome: trial.OK})
+	err = x.write(x.ID+".json", trial.OKCase{CaseID: x.ID, Version: x.side, Attempts: x.list, Answered: answer})
+	if err != nil {
+		return outcome{err: storeError(err)}, true
+	}
+	return outcome{}, true
+}
+
+// pointers lists the places of faults.
+func pointers(faults []trial.Fault) string {
+	const most = 20
+	var list []string
+	for i, f := range faults {
+		if i == most {
+			list = append(list, "…")
+			break
+		}
+		list = append(list, strconv.QuoteToASCII(canon.Cut(f.Pointer)))
+	}
+	return "at " + strings.Join(list, ", ")
+}
+
+// wait returns how long the next attempt has to wait, and whether there is one.
+func (x *attempts) wait(o Observed, class trial.Class) (wait time.Duration, again bool) {
+	const longest = 30 * time.Second
+	n := len(x.list) + 1
+	if n > x.Retries || !retried(o, class, x.Idempotent) {
+		return 0, false
+	}
+	if after, given := retryAfter(o.RetryAfter, x.Now()); given {
+		return after, after <= longest
+	}
+	wait = min(longest, 250*time.Millisecond<<min(n-1, 10))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%d", x.doc.RunID, x.ID, x.side, n))
+	half := wait / 2
+	return half + time.Duration(binary.BigEndian.Uint64(sum[:])%uint64(half)), true
+}
+
+// retryAfter reads the header Retry-After: seconds, or a time (RFC 9110, section 10.2.3).
+func retryAfter(text string, now time.Time) (wait time.Duration, given bool) {
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second, true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now)), true
+	}
+	return 0, false
+}
+
+// attempt notes a failed attempt, and keeps its body.
+func (x *attempts) attempt(o Observed, started time.Time, latency time.Duration) error {
+	_, err := x.note(o, started, latency)
+	return err
+}
+
+// note notes a failed attempt, keeps its body, and returns the failure.
+func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (trial.Failure, error) {
+	class, name := Failed(o)
+	n := len(x.list) + 1
+	_, url := x.agent.Place()
+	if was := o.Recorded; was != nil {
+		o.Status, o.Message = was.Status, ""
+	}
+	f := trial.Failure{
+		Type: trial.FailureType, Class: class, ErrorName: name, URL: url, Attempt: n,
+		TimeoutMS: x.Timeout.Milliseconds(), LatencyMS: latency.Milliseconds(), ErrorMessage: x.message(o, class, name),
+	}
+	if class == trial.HTTPError {
+		f.Status, f.StatusText = o.Status, http.StatusText(o.Status)
+	}
+	a := trial.Attempt{Attempt: n, StartedAt: stamp(started), LatencyMS: f.LatencyMS, Outcome: trial.RunnerError, ErrorClass: class, ErrorName: name}
+	if err := x.keep(o, n, &f); err != nil {
+		return f, storeError(err)
+	}
+	if f.FullBodySavedTo != nil {
+		a.FullBodySavedTo = *f.FullBodySavedTo
+	}
+	f.RedactionsApplied = x.redactor.Applied()
+	x.list = append(x.list, a)
+	return f, nil
+}
+
+// message returns the message of a failure: a fixed phrase, and a place.
+func (x *attempts) message(o Observed, class trial.Class, name string) string {
+	const most = 300
+	text := phrase(class, name)
+	if o.Message != "" {
+		text += ", " + x.redactor.Text(o.Message)
+	}
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	}
+	return text
+}
+
+// failed writes the file of a case that has no answer.
+func (x *attempts) failed(o Observed, started time.Time, latency time.Duration) outcome {
+	f, err := x.note(o, started, latency)
+	if err != nil {
+		return outcome{err: err}
+	}
+	err = x.write(x.ID+".json", trial.FailedCase{
+		SchemaVersion: trial.CaseVersion, CaseID: x.ID, Version: x.side, Status: trial.RunnerError, Attempts: x.list, RunnerFailure: f,
+	})
+	if err != nil {
+		return outcome{err: storeError(err)}
+	}
+	return outcome{class: f.Class, name: f.ErrorName}
+}
+
+// keep keeps the body of a failed attempt, and its description. Secrets are redacted before the
+// body is cut.
+func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
+	if len(o.Body) == 0 {
+		return nil
+	}
+	text := x.redactor.Bytes(o.Body, !o.Whole)
+	same := len(text) == len(o.Body)
+	cut := len(text) > x.Limits.MaxBodyBytes
+	if cut {
+		text = text[:x.Limits.MaxBodyBytes]
+	}
+	href, sum, err := x.dir.Keep(asset.FullBody, x.ID, text)
+	if err != nil {
+		return err
+	}
+	meta := trial.Meta{
+		SchemaVersion: trial.MetaVersion, CaseID: x.ID, Version: x.side, Class: f.Class, BytesWritten: int64(len(text)),
+		Truncated: cut || !o.Whole, SHA256: sum,
+	}
+	if same {
+		meta.BytesTotal = o.Total
+	}
+	if o.Encoding != "" {
+		coding := x.redactor.Text(canon.Cut(canon.Clean(o.Encoding)))
+		meta.Encoding = &coding
+	}
+	for name, value := range o.Header {
+		if meta.Headers == nil {
+			meta.Headers = map[string]string{}
+		}
+		meta.Headers[name] = x.redactor.Text(canon.Cut(canon.Clean(value)))
+	}
+	if kind, ok := meta.Headers["content-type"]; ok {
+		meta.ContentType = &kind
+	}
+	b, err := meta.Bytes()
+	if err != nil {
+		return err
+	}
+	at, err := x.dir.Meta(x.ID, n, b)
+	if err != nil {
+		return err
+	}
+	snippet := Snippet(text, x.Limits.MaxInlineSnippetBytes)
+	f.BodySnippet, f.FullBodySavedTo, f.FullBodyMetaSavedTo = &snippet, &href, &at
+	return nil
+}
+
+// Snippet returns the beginning of a kept body, cut at a character, with U+FFFD for bytes that
+// are not UTF-8.
+func Snippet(body []byte, most int) string {
+	if len(body) > most {
+		for most > 0 && !utf8.RuneStart(body[most]) {
+			most--
+		}
+		body = body[:most]
+	}
+	return canon.Clean(strings.ToValidUTF8(string(body), "\uFFFD"))
+}

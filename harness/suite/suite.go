@@ -1,0 +1,302 @@
+// Package suite runs the cases of a suite against agents (specs/suite.md). Every selected case
+// gets its file in a version directory, whatever the agent does: an answer, or the failure of the
+// last attempt with the body that came.
+//
+// Cases do not depend on each other. Each has its own goroutine, its own time and its own
+// redactor, and a failure of the runner in one of them is the failure of that case alone.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/evidence/redact"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/kernel/trial"
+)
+
+// Resume says what a run does with a directory that is there.
+type Resume string
+
+// The ways to go on with a directory.
+const (
+	Fresh   Resume = ""        // a directory that is there is refused
+	Missing Resume = "missing" // cases run that have no file, were interrupted, or in which the runner failed
+	Errors  Resume = "errors"  // cases run that have no answer
+)
+
+// The bounds of a plan.
+const (
+	MaxRepeats     = 99
+	MaxRetries     = 10
+	MaxConcurrency = 256
+	MaxBody        = 32 << 20 // of max_body_bytes
+)
+
+// Plan is a run of a suite.
+type Plan struct {
+	Cases     []trial.Case // those that are selected, in the order of the file
+	CasesPath string       // as run.json has it
+	CasesText []byte       // the document of the cases, canonical with a line feed
+
+	Agents  map[trial.Side]Agent // one, or one for each side
+	Out     string
+	OutPath string // Out as run.json has it
+	RunID   string
+
+	Repeats, Retries, Concurrency int
+	Timeout                       time.Duration // of an attempt
+	Limits                        trial.Limits
+	Strict                        bool // no answer is repaired
+	WarnEvidence                  bool // a reference that leads nowhere is noted alone
+	Rules                         *redact.Rules
+	Provenance                    map[string]string
+	Resume                        Resume
+
+	Version string // of this program
+	Now     func() time.Time
+
+	// Progress is told of each case that has ended. It is called by one goroutine at a time. It
+	// may be nil.
+	Progress func(Ended)
+}
+
+// Ended is a case that has its file.
+type Ended struct {
+	Side      trial.Side
+	RunID     string
+	CaseID    string
+	Class     trial.Class // empty: the case has an answer
+	ErrorName string
+	Left      int // cases of the plan that have not ended yet
+}
+
+// Finished is a version directory of a run that has ended.
+type Finished struct {
+	trial.Run
+	Text []byte // run.json
+}
+
+// runner runs a plan.
+type runner struct {
+	Plan
+	decoding chan struct{} // takes one for each answer that is decoded
+	mu       sync.Mutex
+	left     int
+	err      error // the first one of a directory
+	stop     context.CancelFunc
+}
+
+// decoders is how many answers are decoded at once: a decoded answer takes many times its size.
+const decoders = 2
+
+// Run runs the plan, and returns its directories. If the context ends, every case that has no
+// file gets one that says interrupted, and the directories are sealed all the same. The error is
+// a *result.RunError: a directory could not be made or written.
+func (p Plan) Run(ctx context.Context) (list []Finished, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &runner{Plan: p, decoding: make(chan struct{}, decoders), stop: stop}
+	rounds := make([][]*session, p.Repeats)
+	defer func() {
+		for _, s := range slices.Concat(rounds...) {
+			err = errors.Join(err, s.close())
+		}
+		if err != nil {
+			err = storeError(err)
+		}
+	}()
+	for i := range rounds {
+		for _, side := range []trial.Side{trial.Baseline, trial.New} {
+			if p.Agents[side] == nil {
+				continue
+			}
+			s, err := r.open(side, i+1)
+			if err != nil {
+				return nil, err
+			}
+			rounds[i] = append(rounds[i], s)
+			r.left += len(p.Cases) - len(s.kept)
+		}
+	}
+	for _, round := range rounds {
+		r.round(ctx, round)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	for _, s := range slices.Concat(rounds...) {
+		f, err := s.finish(ctx.Err() != nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// round runs every case once.
+func (r *runner) round(ctx context.Context, sides []*session) {
+	slots := make(chan struct{}, r.Concurrency)
+	var all sync.WaitGroup
+	for _, c := range r.Cases {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			var both sync.WaitGroup
+			for _, s := range sides {
+				if _, kept := s.kept[c.ID]; !kept {
+					both.Go(func() { r.ended(s, c, s.run(ctx, c)) })
+				}
+			}
+			both.Wait()
+		})
+	}
+	all.Wait()
+}
+
+// ended notes that a case has its file, or why it has none.
+func (r *runner) ended(s *session, c trial.Case, end outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left--
+	if end.err != nil {
+		if r.err == nil {
+			r.err = end.err
+			r.stop()
+		}
+		return
+	}
+	s.kept[c.ID] = end.class
+	if r.Progress != nil {
+		r.Progress(Ended{s.side, s.doc.RunID, c.ID, end.class, end.name, r.left})
+	}
+}
+
+// session is one version directory of a run.
+type session struct {
+	*runner
+	side  trial.Side
+	agent Agent
+	dir   *asset.Dir
+	doc   trial.Run
+	begun time.Time
+	kept  map[string]trial.Class // cases that have their files; empty: with an answer
+}
+
+// stamp returns a time as documents have it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// open makes or opens a version directory, and writes run.json.
+func (r *runner) open(side trial.Side, repeat int) (*session, error) {
+	s := &session{runner: r, side: side, agent: r.Agents[side], begun: r.Now(), kept: map[string]trial.Class{}}
+	base, _ := s.agent.Place()
+	s.doc = trial.Run{
+		SchemaVersion: trial.RunVersion, RunID: r.RunID, Version: side, GeneratedAt: stamp(s.begun), BaseURL: base,
+		CasesPath: r.CasesPath, CasesSHA256: canon.Sum(r.CasesText), OutDir: r.OutPath, RunnerVersion: r.Version,
+		TimeoutMS: r.Timeout.Milliseconds(), Retries: r.Retries, Concurrency: r.Concurrency,
+		RetryPolicy: trial.RetryPolicy{Classes: []string{"dial", "http_429", "http_503"}, Backoff: "exponential", Jitter: true},
+		Limits:      r.Limits, Agent: s.agent.Kind(), Provenance: r.Provenance,
+	}
+	for _, c := range r.Cases {
+		s.doc.SelectedCaseIDs = append(s.doc.SelectedCaseIDs, c.ID)
+	}
+	if r.Repeats > 1 {
+		s.doc.RunID = fmt.Sprintf("%s-r%02d", r.RunID, repeat)
+		s.doc.RunGroup = &trial.RunGroup{RunID: r.RunID, Index: repeat, Of: r.Repeats}
+	}
+	var err error
+	if r.Resume == Fresh {
+		s.dir, err = asset.Create(r.Out, string(side), s.doc.RunID)
+	} else if s.dir, err = asset.Resume(r.Out, string(side), s.doc.RunID); err == nil {
+		err = s.resume()
+	}
+	if err == nil {
+		s.doc.CasesHref, _, err = s.dir.Keep(asset.Other, "", r.Rules.Redactor().Bytes(r.CasesText, false))
+	}
+	if err == nil {
+		err = s.write(trial.RunFile, s.doc)
+	}
+	if err != nil {
+		if s.dir != nil {
+			err = errors.Join(err, s.dir.Close())
+		}
+		return nil, storeError(err)
+	}
+	return s, nil
+}
+
+func (s *session) close() error { return s.dir.Close() }
+
+// document is a document that can be written.
+type document interface{ Bytes() ([]byte, error) }
+
+func (s *session) write(name string, d document) error {
+	text, err := d.Bytes()
+	if err != nil {
+		return err
+	}
+	return s.dir.Write(name, text)
+}
+
+// finish writes the manifest, and run.json with the seal.
+func (s *session) finish(interrupted bool) (Finished, error) {
+	now := s.Now()
+	err := s.dir.Manifest(stamp(now))
+	if err != nil {
+		return Finished{}, storeError(err)
+	}
+	if s.doc.Artifacts, err = s.dir.Seal(); err != nil {
+		return Finished{}, storeError(err)
+	}
+	failed := 0
+	for class := range maps.Values(s.kept) {
+		if class != "" {
+			failed++
+		}
+	}
+	s.doc.Interrupted = interrupted
+	s.doc.Stats = &trial.Stats{CasesTotal: len(s.Cases), CasesCompleted: len(s.kept) - failed, CasesFailed: failed, DurationMS: now.Sub(s.begun).Milliseconds()}
+	text, err := s.doc.Bytes()
+	if err == nil {
+		err = s.dir.Write(trial.RunFile, text)
+	}
+	if err != nil {
+		return Finished{}, storeError(err)
+	}
+	return Finished{s.doc, text}, nil
+}
+
+// storeError is the RunError for a directory that cannot be used.
+func storeError(err error) error {
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	hint := "give the folder of --out room and permission"
+	switch {
+	case errors.Is(err, asset.ErrExists):
+		hint = "use another --run-id, or go on with --resume"
+	case errors.Is(err, asset.ErrBusy):
+		hint = "wait until the other run has ended, or use another --run-id"
+	}
+	return runerr.New(result.CodeEvidence, "the run cannot be kept: "+runerr.Reason(err), hint, runerr.Because(err))
+}
+
+// PathInRun returns a path of the command line as run.json has it: as it was given if it leads
+// from the working folder downwards, and its last name otherwise.
+func PathInRun(given string) string {
+	if p := filepath.ToSlash(filepath.Clean(given)); filepath.IsLocal(given) {
+		return p
+	}
+	return filepath.Base(given)
+}
