@@ -210,6 +210,7 @@ var levels = []string{
 	"kernel/adapter/params kernel/reason kernel/argv",
 	"kernel kernel/adapter/answer",
 	"kernel/adapter kernel/result kernel/rpc kernel/trial kernel/work",
+	"kernel/trial/verify",
 	"kernel/adapter/level specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/calltrace harness/change harness/command harness/durable harness/links harness/mcp harness/outbound harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/asset evidence/receipt evidence/redact evidence/screen policy/stored",
 	"policy evidence/transcript/transcripttest specs/specstest evidence/dsse evidence/report evidence/suitedir ledger/disk harness/gate harness/saferun harness/settings harness/tree harness/conformance",
 	"evidence/pack evidence/resultfile evidence/testimony harness/sandbox/proxy harness/workspace cmd/safe-run policy/devel",

@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/kernel/trial/verify"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -31,7 +33,7 @@ type Files interface {
 type Dir struct {
 	files  Files
 	names  []string
-	others []trial.Entry
+	others []verify.Entry
 	docs   map[string]document
 	sums   map[string]sum
 	err    error // the first file that could not be read
@@ -48,13 +50,13 @@ type sum struct {
 }
 
 // New returns the directory with these regular files and other entries.
-func New(files Files, names []string, others []trial.Entry) *Dir {
+func New(files Files, names []string, others []verify.Entry) *Dir {
 	return &Dir{files: files, names: names, others: others, docs: map[string]document{}, sums: map[string]sum{}}
 }
 
 // Verify checks the directory. The error says that a file cannot be read.
-func (d *Dir) Verify() (trial.Verdict, error) {
-	verdict := trial.Verify(d)
+func (d *Dir) Verify() (verify.Verdict, error) {
+	verdict := verify.Verify(d)
 	return verdict, d.err
 }
 
@@ -62,7 +64,7 @@ func (d *Dir) Verify() (trial.Verdict, error) {
 func (d *Dir) Names() []string { return d.names }
 
 // Others returns the entries that are neither folders nor regular files.
-func (d *Dir) Others() []trial.Entry { return d.others }
+func (d *Dir) Others() []verify.Entry { return d.others }
 
 // Sum returns the SHA-256 and the size of a file.
 func (d *Dir) Sum(name string) (string, int64) {
@@ -112,12 +114,12 @@ func (d *Dir) note(err error) {
 }
 
 func decode(text []byte, version string) document {
-	doc, err := canon.Parse(text, MaxDocument)
+	value, err := canon.ParseLiteral(text, MaxDocument, math.MaxInt)
 	if err != nil {
 		return document{faults: []trial.Fault{{Msg: "no JSON: " + err.Error()}}}
 	}
-	found := document{value: doc.Value()}
-	faults, _ := specs.Walk(kindOf(version), doc.Value(), maxFaults)
+	found := document{value: value}
+	faults, _ := specs.Walk(kindOf(version), value, maxFaults)
 	for _, f := range faults {
 		found.faults = append(found.faults, trial.Fault(f))
 	}

@@ -14,8 +14,8 @@ import (
 // MaxCases is the greatest number of cases of a suite.
 const MaxCases = 10_000
 
-// caseSuffix follows the id of a case in the name of its file.
-const caseSuffix = ".json"
+// CaseSuffix follows the id of a case in the name of its file.
+const CaseSuffix = ".json"
 
 // maxID is the greatest number of characters of the id of a case.
 const maxID = 128
@@ -127,15 +127,15 @@ func idFault(id string) string {
 		return "ends in a dot, which Windows drops"
 	case pathname.Inspect(id).Fault != "":
 		return "is the name of a device on Windows"
-	case reserved(strings.ToLower(id)):
+	case Reserved(strings.ToLower(id)):
 		return "is the name of another file of a run"
 	}
 	return ""
 }
 
-// reserved says whether ID.json is a file that is no case.
-func reserved(id string) bool {
-	return slices.Contains([]string{RunFile, EvaluationFile, SignatureFile}, id+caseSuffix)
+// Reserved says whether ID.json is a file that is no case.
+func Reserved(id string) bool {
+	return slices.Contains([]string{RunFile, EvaluationFile, SignatureFile}, id+CaseSuffix)
 }
 
 // Select returns the cases that have one of the ids and one of the tags, in the order of

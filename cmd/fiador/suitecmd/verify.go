@@ -10,7 +10,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/suitedir"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/kernel/trial/verify"
 )
 
 // Verify returns the command that verifies version directories.
@@ -32,7 +32,7 @@ Exit codes:
 		Args:    cli.AtLeastOne("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, dir := range args {
-				if err := verify(a, dir); err != nil {
+				if err := verifyOne(a, dir); err != nil {
 					return err
 				}
 			}
@@ -41,8 +41,8 @@ Exit codes:
 	}
 }
 
-// verify verifies one directory.
-func verify(a *cli.App, dir string) error {
+// verifyOne verifies one directory.
+func verifyOne(a *cli.App, dir string) error {
 	v, err := verdict(dir)
 	if err != nil {
 		return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name a version directory: OUT/new/RUN_ID")
@@ -66,19 +66,19 @@ func verify(a *cli.App, dir string) error {
 }
 
 // verdict reads a directory and verifies it.
-func verdict(dir string) (trial.Verdict, error) {
+func verdict(dir string) (verify.Verdict, error) {
 	files, err := asset.Open(dir)
 	if err != nil {
-		return trial.Verdict{}, err
+		return verify.Verdict{}, err
 	}
 	defer files.Close()
 	names, faults, err := files.Names()
 	if err != nil {
-		return trial.Verdict{}, err
+		return verify.Verdict{}, err
 	}
-	var others []trial.Entry
+	var others []verify.Entry
 	for _, f := range faults {
-		others = append(others, trial.Entry{Name: f.Name, What: f.What})
+		others = append(others, verify.Entry{Name: f.Name, What: f.What})
 	}
 	return suitedir.New(files, names, others).Verify()
 }

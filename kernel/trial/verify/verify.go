@@ -1,4 +1,6 @@
-package trial
+// Package verify owns the rules that a version directory of a suite keeps (specs/suite.md, Rules).
+// It is strict about the artifact contract, and tolerant about what the contract does not name.
+package verify
 
 import (
 	"cmp"
@@ -9,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // Entry is an entry of a directory that is neither a folder nor a regular file.
@@ -28,7 +31,7 @@ type Directory interface {
 	Content(name string) []byte
 	// Document returns the decoded value of a JSON file, and how it breaks the schema of the
 	// document with that schema_version. A file that is no JSON has one fault.
-	Document(name, version string) (value any, faults []Fault)
+	Document(name, version string) (value any, faults []trial.Fault)
 }
 
 // Violation is a broken rule of a version directory.
@@ -61,15 +64,15 @@ func Verify(d Directory) Verdict {
 	v := &verifier{dir: d, names: map[string]bool{}, assets: map[string]bool{}, selected: map[string]bool{}}
 	for _, name := range d.Names() {
 		v.names[name] = true
-		v.assets[name] = strings.HasPrefix(name, AssetsFolder+"/")
+		v.assets[name] = strings.HasPrefix(name, trial.AssetsFolder+"/")
 	}
 	for _, other := range d.Others() {
 		v.add("SU2", place{file: canon.Cut(other.Name)}, "%s", other.What)
 	}
-	if v.names[RunFile] {
-		v.run = v.document("SU1", RunFile, RunVersion)
+	if v.names[trial.RunFile] {
+		v.run = v.document("SU1", trial.RunFile, trial.RunVersion)
 	} else {
-		v.add("SU1", place{file: RunFile}, "missing")
+		v.add("SU1", place{file: trial.RunFile}, "missing")
 	}
 	v.version = textOf(v.run.obj, "version")
 	items := v.manifest()
@@ -98,8 +101,8 @@ func Verify(d Directory) Verdict {
 
 // isCase says whether a file of a directory is one of a case.
 func isCase(name string) bool {
-	id, json := strings.CutSuffix(name, caseSuffix)
-	return json && !strings.Contains(name, "/") && !reserved(id)
+	id, json := strings.CutSuffix(name, trial.CaseSuffix)
+	return json && !strings.Contains(name, "/") && !trial.Reserved(id)
 }
 
 // verifier is a directory during its verification.
@@ -180,15 +183,15 @@ func (v *verifier) selection() {
 	seen := map[string]bool{}
 	for i, id := range list {
 		id, _ := id.(string)
-		p := place{file: RunFile, pointer: "/selected_case_ids/" + strconv.Itoa(i)}
+		p := place{file: trial.RunFile, pointer: "/selected_case_ids/" + strconv.Itoa(i)}
 		folded := strings.ToLower(id)
 		switch {
 		case seen[folded]:
 			v.add("SU3", p, "the id %s is there twice, perhaps in another case of letters", canon.Quote(id))
-		case !cleanPath(id) || strings.Contains(id, "/") || reserved(folded):
+		case !cleanPath(id) || strings.Contains(id, "/") || trial.Reserved(folded):
 			v.add("SU3", p, "the id %s cannot name the file of a case", canon.Quote(id))
-		case !v.names[id+caseSuffix]:
-			v.add(RuleCaseMissing, place{file: id + caseSuffix}, "missing: the case is selected")
+		case !v.names[id+trial.CaseSuffix]:
+			v.add(RuleCaseMissing, place{file: id + trial.CaseSuffix}, "missing: the case is selected")
 			v.broken = true
 		}
 		seen[folded] = true
@@ -198,12 +201,12 @@ func (v *verifier) selection() {
 
 // caseFile checks SU5 to SU20 for the file of a case.
 func (v *verifier) caseFile(name string) {
-	id := strings.TrimSuffix(name, caseSuffix)
+	id := strings.TrimSuffix(name, trial.CaseSuffix)
 	if v.run.obj != nil && !v.selected[id] {
 		v.add("SU5", place{file: name}, "no selected case has this file")
 		v.broken = true
 	}
-	c := v.document("SU6", name, CaseVersion)
+	c := v.document("SU6", name, trial.CaseVersion)
 	if c.obj == nil {
 		v.broken = true
 		return
@@ -213,7 +216,7 @@ func (v *verifier) caseFile(name string) {
 	v.attempts(c)
 	v.paths(c, c.obj)
 	other := []string{"runner_failure"}
-	if textOf(c.obj, "status") == string(RunnerError) {
+	if textOf(c.obj, "status") == string(trial.RunnerError) {
 		v.failed++
 		v.failure(c, c.at("runner_failure"))
 		other = []string{"proposed_actions", "events", "final_output"}
@@ -240,7 +243,7 @@ func (v *verifier) attempts(c place) {
 		n, _ := a.number("attempt")
 		v.must(n == float64(i+1), "SU9", a, "attempt", "not %d", i+1)
 		_, there := a.obj["error_class"]
-		v.must(!there || a.obj["outcome"] == string(RunnerError), "SU9", a, "error_class", "an attempt with outcome ok has no error_class")
+		v.must(!there || a.obj["outcome"] == string(trial.RunnerError), "SU9", a, "error_class", "an attempt with outcome ok has no error_class")
 		if i == len(list)-1 {
 			v.must(a.obj["outcome"] == c.obj["status"], "SU9", a, "outcome", "the last attempt has another outcome than the case")
 		}
@@ -335,4 +338,10 @@ func unresolved(c place) map[string]bool {
 		}
 	}
 	return noted
+}
+
+// textOf returns a member that is a text, or "".
+func textOf(obj map[string]any, name string) string {
+	s, _ := obj[name].(string)
+	return s
 }

@@ -1,4 +1,4 @@
-package trial
+package verify
 
 // Rules of a version directory that an evaluator counts against one case: the directory is
 // judged all the same.

@@ -1,4 +1,4 @@
-package trial
+package verify
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/text"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // href checks SU12 and SU13 for a member, which may be absent or null. It returns the file to
@@ -23,8 +24,8 @@ func (v *verifier) href(p place, member string, inAssets bool) string {
 	case !isText || !cleanPath(name):
 		v.add("SU12", p.at(member), "%s is no clean path beneath the directory", canon.Quote(name))
 		return ""
-	case inAssets && !strings.HasPrefix(name, AssetsFolder+"/"):
-		v.add("SU12", p.at(member), "%s does not lie in %s", canon.Quote(name), AssetsFolder)
+	case inAssets && !strings.HasPrefix(name, trial.AssetsFolder+"/"):
+		v.add("SU12", p.at(member), "%s does not lie in %s", canon.Quote(name), trial.AssetsFolder)
 	}
 	if !v.names[name] {
 		v.add(RuleFileMissing, p.at(member), "there is no file %s", canon.Quote(name))
@@ -77,7 +78,7 @@ func (v *verifier) failure(c, f place) {
 		class, there := a.obj["error_class"]
 		v.must(!there || class == f.obj["class"], "SU9", a, "error_class", "runner_failure is about this attempt, and has another class")
 	}
-	if textOf(f.obj, "class") == string(HTTPError) {
+	if textOf(f.obj, "class") == string(trial.HTTPError) {
 		_, there := f.number("status")
 		v.must(there, "SU10", f, "status", "missing in an http_error")
 	}
@@ -126,7 +127,7 @@ func oneOfEach(s string) string {
 
 // meta checks SU16, SU17 and SU20 for the description of a body.
 func (v *verifier) meta(name string) place {
-	m := v.document("SU17", name, MetaVersion)
+	m := v.document("SU17", name, trial.MetaVersion)
 	if m.obj == nil {
 		return m
 	}
@@ -145,10 +146,10 @@ func (v *verifier) meta(name string) place {
 // manifest checks SU21 and SU22, and the files of the manifest. It returns the assets, or nil if
 // there is no manifest that fits its schema.
 func (v *verifier) manifest() []place {
-	if !v.names[ManifestFile] {
+	if !v.names[trial.ManifestFile] {
 		return nil
 	}
-	m := v.document("SU21", ManifestFile, ManifestVersion)
+	m := v.document("SU21", trial.ManifestFile, trial.ManifestVersion)
 	if m.obj == nil {
 		return nil
 	}
@@ -246,18 +247,18 @@ func (v *verifier) seal(items []place) {
 	_, isObject := value.(map[string]any)
 	v.must(isObject, "SU23", v.run, "artifacts", "no object of hashes by the names of files")
 	seal := v.run.at("artifacts")
-	kept := map[string]bool{RunFile: true, EvaluationFile: true, SignatureFile: true}
+	kept := map[string]bool{trial.RunFile: true, trial.EvaluationFile: true, trial.SignatureFile: true}
 	for _, item := range items {
 		kept[textOf(item.obj, "href")] = true
 		v.must(textOf(item.obj, "sha256") != "", "SU24", item, "sha256", "missing in a sealed directory")
 	}
 	for _, name := range canon.Names(seal.obj) {
-		there := v.names[name] && (isCase(name) || name == ManifestFile)
+		there := v.names[name] && (isCase(name) || name == trial.ManifestFile)
 		v.must(there, "SU23", seal, name, "neither the file of a case nor the manifest of this directory")
 	}
 	for _, name := range v.dir.Names() {
-		if !isCase(name) && name != ManifestFile {
-			listed := kept[name] || items == nil && v.names[ManifestFile]
+		if !isCase(name) && name != trial.ManifestFile {
+			listed := kept[name] || items == nil && v.names[trial.ManifestFile]
 			if !listed {
 				v.add("SU24", place{file: name}, "neither sealed nor in the manifest")
 			}

@@ -1,4 +1,4 @@
-package trial_test
+package verify_test
 
 import (
 	"encoding/json"
@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/kernel/trial/verify"
 )
 
 // memory reads files of a map.
@@ -54,7 +55,7 @@ type directoryVector struct {
 
 func directoryVectors(t *testing.T) []directoryVector {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("..", "..", "specs", "vectors", "suite", "directories.json"))
+	src, err := os.ReadFile(filepath.Join("..", "..", "..", "specs", "vectors", "suite", "directories.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +163,11 @@ func change(t *testing.T, m memory, place string, raw json.RawMessage) {
 	m[name] = &fstest.MapFile{Data: artifact(t, root)}
 }
 
-func verify(t *testing.T, m memory, others ...string) trial.Verdict {
+func verdictOf(t *testing.T, m memory, others ...string) verify.Verdict {
 	t.Helper()
-	var links []trial.Entry
+	var links []verify.Entry
 	for _, name := range others {
-		links = append(links, trial.Entry{Name: name, What: "is a symbolic link"})
+		links = append(links, verify.Entry{Name: name, What: "is a symbolic link"})
 	}
 	verdict, err := suitedir.New(m, slices.Sorted(maps.Keys(m)), links).Verify()
 	if err != nil {
@@ -175,7 +176,7 @@ func verify(t *testing.T, m memory, others ...string) trial.Verdict {
 	return verdict
 }
 
-func triples(list []trial.Violation) [][3]string {
+func triples(list []verify.Violation) [][3]string {
 	out := [][3]string{}
 	for _, v := range list {
 		out = append(out, [3]string{v.Rule, v.Path, v.Pointer})
@@ -190,7 +191,7 @@ func TestDirectoryVectors(t *testing.T) {
 	broken, valid := map[string]bool{}, 0
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
-			got := verify(t, files(t, all, v), v.Others...)
+			got := verdictOf(t, files(t, all, v), v.Others...)
 			if !slices.Equal(triples(got.Violations), v.Violations) {
 				t.Errorf("got  %q\nwant %q\n%+v", triples(got.Violations), v.Violations, got.Violations)
 			}
@@ -210,7 +211,7 @@ func TestDirectoryVectors(t *testing.T) {
 			valid++
 		}
 	}
-	for i, r := range trial.Rules() {
+	for i, r := range verify.Rules() {
 		if !broken[r.ID] || r.ID != "SU"+strconv.Itoa(i+1) || r.Text == "" {
 			t.Errorf("rule %s (%q) is broken by no directoryVector, or has no place", r.ID, r.Text)
 		}
@@ -236,10 +237,10 @@ func TestDirectorySpoilt(t *testing.T) {
 			for _, to := range []string{"null", "-1.5", `"/x"`, `"x"`, "[]", "[[1]]", "{}", `{"kind":[]}`} {
 				m := maps.Clone(base)
 				change(t, m, name+"#"+pointer, json.RawMessage(to))
-				if string(m[name].Data) != string(file.Data) && name != trial.RunFile && verify(t, m).OK() {
+				if string(m[name].Data) != string(file.Data) && name != trial.RunFile && verdictOf(t, m).OK() {
 					t.Errorf("%s#%s can be %s", name, pointer, to)
 				} else {
-					verify(t, m)
+					verdictOf(t, m)
 				}
 				spoilt++
 			}
@@ -278,8 +279,8 @@ func TestManyViolations(t *testing.T) {
 	i := slices.IndexFunc(all, func(v directoryVector) bool { return v.Name == "no case" })
 	m := files(t, all, all[i])
 	change(t, m, "run.json#/selected_case_ids", list)
-	got := verify(t, m)
-	if len(got.Violations) != trial.MaxViolations || got.More != 2000 || got.OK() {
+	got := verdictOf(t, m)
+	if len(got.Violations) != verify.MaxViolations || got.More != 2000 || got.OK() {
 		t.Errorf("%d violations and %d more", len(got.Violations), got.More)
 	}
 }
@@ -316,12 +317,12 @@ func TestVersionDirectoryFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := verify(t, m)
+		got := verdictOf(t, m)
 		if got.OK() != valid || got.Sealed {
 			t.Errorf("%s: %+v", dir, got.Violations)
 		}
 		for _, name := range slices.Sorted(maps.Keys(m)) {
-			named := slices.ContainsFunc(got.Violations, func(v trial.Violation) bool { return v.Path == name })
+			named := slices.ContainsFunc(got.Violations, func(v verify.Violation) bool { return v.Path == name })
 			if named == valid && name != trial.EvaluationFile {
 				t.Errorf("%s/%s has a violation: %t", dir, name, named)
 			}
@@ -334,21 +335,30 @@ func FuzzVerify(f *testing.F) {
 	run := `{"schema_version":"run.v1","run_id":"r","version":"new","generated_at":"2026-01-02","base_url":"u","cases_path":"c","out_dir":".","selected_case_ids":["a"],"runner_version":"1","artifacts":{}}`
 	f.Add(`{"schema_version":"case.v1","case_id":"a","version":"new","status":"ok"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		verify(t, memory{"run.json": {Data: []byte(run)}, "a.json": {Data: []byte(text)}, "assets/manifest.json": {Data: []byte(text)}})
+		verdictOf(t, memory{"run.json": {Data: []byte(run)}, "a.json": {Data: []byte(text)}, "assets/manifest.json": {Data: []byte(text)}})
 	})
 }
 
 // TestRulesPage: the page has the rules, as Rules words them.
 func TestRulesPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "specs", "suite.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "specs", "suite.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := ""
-	for _, r := range trial.Rules() {
+	for _, r := range verify.Rules() {
 		table += "| " + r.ID + " | " + r.Text + " |\n"
 	}
 	if !strings.Contains(string(page), "|---|---|\n"+table+"\n") {
 		t.Errorf("the table of rules in specs/suite.md is not\n%s", table)
 	}
+}
+
+func decoded(t *testing.T, src string) any {
+	t.Helper()
+	doc, err := canon.Parse([]byte(src), 64<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Value()
 }
