@@ -21,11 +21,11 @@ type Want struct {
 
 // Answered is what an answer adds to the file of a case.
 type Answered struct {
-	Body           map[string]any // members as decoded JSON, numbers as the agent spelt them
-	ExtensionsHref string         // of an asset with the members that Body has no place for, or empty
-	Normalizations []Repair       // sorted by their pointers
-	Unresolved     []Unresolved   // references that lead nowhere, sorted by their pointers
-	Assets         []Asset        // each once, in the order of their use
+	Body           map[string]any `json:"-"`                             // members as decoded JSON, numbers as the agent spelt them
+	ExtensionsHref string         `json:"extensions_href,omitempty"`     // of an asset with the members that Body has no place for
+	Normalizations []Repair       `json:"normalizations,omitempty"`      // sorted by their pointers
+	Unresolved     []Unresolved   `json:"evidence_unresolved,omitempty"` // references that lead nowhere, sorted by their pointers
+	Assets         []Asset        `json:"-"`                             // each once, in the order of their use
 }
 
 // Repair says that a value of the case is not what the agent sent.
@@ -53,28 +53,21 @@ type Fault struct {
 	Msg     string // no text of the agent
 }
 
-// maxFaults is how many faults are named.
-const maxFaults = 20
-
 const (
-	msgRoot     = "the answer is not an object"
-	msgMissing  = "the member is missing"
-	msgText     = "not a string"
-	msgNumber   = "not a number"
-	msgList     = "not an array"
-	msgObject   = "not an object"
-	msgContent  = "neither a string nor an object"
-	msgWord     = "not one of the words that the contract lists"
-	msgCase     = "not the case_id of the request"
-	msgVersion  = "not the version of the request"
-	msgCall     = "an earlier tool_call has this call_id"
-	msgResult   = "an earlier tool_result has this call_id"
-	msgNames    = "the reference does not have exactly the one identifier of its kind"
-	msgNoResult = "no tool_result has this call_id"
-	msgNoDoc    = "no retrieval has this doc_id"
-	msgNoEvent  = "no event has this index"
-	msgNoAsset  = "no asset of this answer has this href or id"
-	msgNoJSON   = "the value has no form in JSON"
+	maxFaults = 20 // that are named
+
+	msgRoot    = "the answer is not an object"
+	msgMissing = "the member is missing"
+	msgText    = "not a string"
+	msgNumber  = "not a number"
+	msgList    = "not an array"
+	msgObject  = "not an object"
+	msgContent = "neither a string nor an object"
+	msgWord    = "not a value that is allowed here"
+	msgTwin    = "an earlier event of this type has this call_id"
+	msgNames   = "the reference does not have exactly the one identifier of its kind"
+	msgNothing = "the reference leads to nothing in this answer"
+	msgNoJSON  = "the value has no form in JSON"
 )
 
 // Normalize makes the body of a case from the decoded answer of an agent. The answer was redacted
@@ -85,123 +78,84 @@ func Normalize(answer any, want Want) (Answered, []Fault) {
 	if !ok {
 		return Answered{}, []Fault{{"", msgRoot}}
 	}
-	n := &normalizer{want: want, calls: map[string]any{}, results: map[string]bool{}, docs: map[string]bool{}, named: map[string]bool{}, kept: map[[2]string]bool{}}
-	root := object{n, "", make(map[string]any, len(sent)), sent}
-	extensions := root.sort()
+	n := &normalizer{want: want, calls: set{}, known: map[string]set{"tool_result": {}, "retrieval_doc": {}, "event": {}, "asset": {}}}
+	root, extensions := n.sort(sent)
 	n.events(root)
-	var href string
 	if len(extensions) > 0 {
-		href = n.keep(KindOther, append(n.content("", extensions), '\n')).Href
+		n.ExtensionsHref = n.keep(KindOther, append(n.content("", extensions), '\n')).Href
 	}
 	n.actions(root)
 	n.final(root)
-	slices.SortFunc(n.repairs, func(a, b Repair) int { return canon.Compare(a.Pointer, b.Pointer) })
-	slices.SortFunc(n.unresolved, func(a, b Unresolved) int { return canon.Compare(a.Pointer, b.Pointer) })
+	n.Body = root.members
+	slices.SortFunc(n.Normalizations, func(a, b Repair) int { return canon.Compare(a.Pointer, b.Pointer) })
+	slices.SortFunc(n.Unresolved, func(a, b Unresolved) int { return canon.Compare(a.Pointer, b.Pointer) })
 	slices.SortStableFunc(n.faults, func(a, b Fault) int { return canon.Compare(a.Pointer, b.Pointer) })
 	if more := len(n.faults) - maxFaults; more > 0 {
 		n.faults = append(n.faults[:maxFaults], Fault{"", strconv.Itoa(more) + " more faults"})
 	}
-	return Answered{root.members, href, n.repairs, n.unresolved, n.assets}, n.faults
-}
-
-// ours says whether a member of a case comes from us alone. What an answer says there is ignored.
-func ours(name string) bool {
-	switch name {
-	case "schema_version", "case_id", "version", "status", "attempts", "extensions_href", "normalizations", "evidence_unresolved":
-		return true
-	}
-	return false
-}
-
-// sort puts the members of an answer into the body, and returns those that the body has no place
-// for.
-func (o object) sort() (extensions map[string]any) {
-	extensions = make(map[string]any)
-	for name, v := range o.sent {
-		switch name {
-		case "case_id":
-			o.same(name, o.n.want.CaseID, msgCase)
-		case "version":
-			o.same(name, string(o.n.want.Version), msgVersion)
-		case "workflow_id", "proposed_actions", "events", "final_output":
-			o.members[name] = v
-		case "token_usage", "trace_anchor":
-			part, whole := fitting(name, v)
-			if part != nil {
-				o.members[name] = part
-			}
-			if !whole {
-				extensions[name] = v
-			}
-		default:
-			if !ours(name) {
-				extensions[name] = v
-			}
-		}
-	}
-	o.text("workflow_id", false)
-	return extensions
-}
-
-// fitting returns the numbers of token_usage, or the short strings of trace_anchor, and whether v is
-// no more than that. A trace_anchor may be a short string itself.
-func fitting(name string, v any) (part any, whole bool) {
-	fits := func(v any) bool {
-		_, number := v.(json.Number)
-		s, text := v.(string)
-		return number && name == "token_usage" || text && len(s) <= 256 && name == "trace_anchor"
-	}
-	members, ok := v.(map[string]any)
-	if !ok {
-		if name == "trace_anchor" && fits(v) {
-			return v, true
-		}
-		return nil, false
-	}
-	kept := make(map[string]any, len(members))
-	for name, v := range members {
-		if fits(v) {
-			kept[name] = v
-		}
-	}
-	return kept, len(kept) == len(members)
+	return n.Answered, n.faults
 }
 
 // normalizer is the state of one call of Normalize.
 type normalizer struct {
-	want       Want
-	count      int                // of the events
-	calls      map[string]any     // call_id of a tool_call: its ts
-	results    map[string]bool    // call_ids of tool_results
-	docs       map[string]bool    // doc_ids of retrievals
-	named      map[string]bool    // hrefs and ids of assets
-	kept       map[[2]string]bool // kinds and hrefs of assets
-	assets     []Asset
-	repairs    []Repair
-	unresolved []Unresolved
-	faults     []Fault
+	want   Want
+	calls  set            // call_ids of tool_calls, with the ts of each
+	known  map[string]set // identifiers that a reference of a kind may have, with the form that is stored
+	faults []Fault
+	Answered
 }
+
+type set map[string]any
 
 func (n *normalizer) fault(at, msg string) { n.faults = append(n.faults, Fault{at, msg}) }
 
-// content returns the bytes of a string, or the JSON text of another value.
-func (n *normalizer) content(at string, v any) []byte {
-	if s, ok := v.(string); ok {
-		return []byte(s)
+// sort returns the members of an answer that belong to the body, and the others.
+func (n *normalizer) sort(sent map[string]any) (root object, extensions map[string]any) {
+	root = object{n, "", make(map[string]any, len(sent))}
+	extensions = make(map[string]any)
+	for name, v := range sent {
+		switch name {
+		case "schema_version", "case_id", "version", "status", "attempts", "extensions_href", "normalizations", "evidence_unresolved": // ours
+		case "workflow_id", "proposed_actions", "events", "final_output":
+			root.members[name] = without(v)
+		case "token_usage", "trace_anchor":
+			fit, all := fitting(name, v)
+			if len(fit) > 0 {
+				root.members[name] = fit
+			}
+			if !all {
+				extensions[name] = v
+			}
+		default:
+			extensions[name] = v
+		}
 	}
-	text, err := canon.Literal(v)
-	if err != nil {
-		n.fault(at, msgNoJSON)
-	}
-	return text
+	object{n, "", sent}.text("case_id", false, n.want.CaseID)
+	object{n, "", sent}.text("version", false, string(n.want.Version))
+	root.text("workflow_id", false)
+	return root, extensions
 }
 
-// object is an object at a pointer. Names of members are ours and need no escapes in a pointer.
+// fitting returns the numbers of token_usage, or the short strings of trace_anchor, and whether the
+// member is an object of these alone.
+func fitting(name string, v any) (fit map[string]any, all bool) {
+	members, ok := v.(map[string]any)
+	fit = make(map[string]any, len(members))
+	for k, v := range members {
+		_, number := v.(json.Number)
+		s, text := v.(string)
+		if number && name == "token_usage" || text && len(s) <= 256 && name == "trace_anchor" {
+			fit[k] = v
+		}
+	}
+	return fit, ok && len(fit) == len(members)
+}
+
+// object is an object of the case. Names of members are ours and need no escapes in a pointer.
 type object struct {
 	n       *normalizer
-	at      string
-	members map[string]any // of the case
-	sent    map[string]any // of the answer
+	at      string // its pointer
+	members map[string]any
 }
 
 func (o object) fault(name, msg string) { o.n.fault(o.at+"/"+name, msg) }
@@ -209,7 +163,7 @@ func (o object) fault(name, msg string) { o.n.fault(o.at+"/"+name, msg) }
 // repair sets a member, and notes the rule.
 func (o object) repair(name string, v any, rule RepairRule) {
 	o.members[name] = v
-	o.n.repairs = append(o.n.repairs, Repair{o.at + "/" + name, rule})
+	o.n.Normalizations = append(o.n.Normalizations, Repair{o.at + "/" + name, rule})
 }
 
 // absent says whether a member is absent and a repair may add it.
@@ -231,28 +185,17 @@ func get[T any](o object, name, msg string, must bool) (T, bool) {
 	return t, fits
 }
 
-func (o object) text(name string, must bool) (string, bool) {
-	return get[string](o, name, msgText, must)
-}
-
-// word returns a string of a closed list.
-func (o object) word(name string, must bool, list ...string) (string, bool) {
-	s, ok := o.text(name, must)
-	if ok && !slices.Contains(list, s) {
+// text returns a string, which is one of allowed if there are any.
+func (o object) text(name string, must bool, allowed ...string) (string, bool) {
+	s, ok := get[string](o, name, msgText, must)
+	if ok && allowed != nil && !slices.Contains(allowed, s) {
 		o.fault(name, msgWord)
 		return "", false
 	}
 	return s, ok
 }
 
-func (o object) risk(must bool) { o.word("risk_level", must, "high", "medium", "low", "unknown") }
-
-// same makes a fault of a member that is not the text of the request.
-func (o object) same(name, text, msg string) {
-	if s, ok := o.sent[name].(string); !ok || s != text {
-		o.fault(name, msg)
-	}
-}
+func (o object) risk(must bool) { o.text("risk_level", must, "high", "medium", "low", "unknown") }
 
 // list returns a list. A list that must be there and is absent becomes an empty one.
 func (o object) list(name string, must bool) []any {
@@ -268,66 +211,75 @@ func (o object) texts(name string, must bool) (texts []string) {
 	for i, v := range o.list(name, must) {
 		s, ok := v.(string)
 		if !ok {
-			o.n.fault(o.at+"/"+name+"/"+strconv.Itoa(i), msgText)
+			o.fault(name+"/"+strconv.Itoa(i), msgText)
 		}
 		texts = append(texts, s)
 	}
 	return texts
 }
 
-// objects returns the objects of a list that must be there, and puts them in its place.
+// objects returns the objects of a list that must be there.
 func (o object) objects(name string) (objects []object) {
-	list := slices.Clone(o.list(name, true))
-	for i, v := range list {
-		at := o.at + "/" + name + "/" + strconv.Itoa(i)
-		if sent, ok := v.(map[string]any); ok {
-			members := without(sent)
-			list[i] = members
-			objects = append(objects, object{o.n, at, members, sent})
-		} else {
-			o.n.fault(at, msgObject)
+	for i, v := range o.list(name, true) {
+		at := name + "/" + strconv.Itoa(i)
+		members, ok := v.(map[string]any)
+		if !ok {
+			o.fault(at, msgObject)
+			continue
 		}
-	}
-	if list != nil {
-		o.members[name] = list
+		objects = append(objects, object{o.n, o.at + "/" + at, members})
 	}
 	return objects
 }
 
-// without returns a copy of an object without the members that name files: a reader of the case would
-// take the agent's texts in them for ours. The data of calls, results and outputs keep all members.
-func without(members map[string]any) map[string]any {
-	kept := make(map[string]any, len(members))
-	for name, v := range members {
-		switch {
-		case name == "args" || name == "params" || name == "payload_summary" || name == "content":
-			kept[name] = v
-		case !namesFile(name):
-			kept[name] = within(v)
-		}
-	}
-	return kept
-}
-
-// within returns a value whose objects are without the members that name files.
-func within(v any) any {
+// without returns a copy of a value without the members that name files, except in data: a reader of
+// the case would take the agent's texts in them for ours.
+func without(v any) any {
+	ends := []string{"_href", "_path", "_dir", "_file", "_saved_to", "_sha256"}
 	switch v := v.(type) {
 	case map[string]any:
-		return without(v)
+		kept := make(map[string]any, len(v))
+		for name, member := range v {
+			switch name {
+			case "path", "dir", "file", "href":
+			case "args", "params", "payload", "payload_summary", "content": // data
+				kept[name] = member
+			default:
+				if !slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) }) {
+					kept[name] = without(member)
+				}
+			}
+		}
+		return kept
 	case []any:
 		kept := make([]any, len(v))
 		for i, element := range v {
-			kept[i] = within(element)
+			kept[i] = without(element)
 		}
 		return kept
 	}
 	return v
 }
 
-func namesFile(name string) bool {
-	switch name {
-	case "path", "dir", "file", "href":
-		return true
+// content returns the bytes of a string, or the JSON text of another value.
+func (n *normalizer) content(at string, v any) []byte {
+	if s, ok := v.(string); ok {
+		return []byte(s)
 	}
-	return slices.ContainsFunc([]string{"_href", "_path", "_dir", "_file", "_saved_to", "_sha256"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	text, err := canon.Literal(v)
+	if err != nil {
+		n.fault(at, msgNoJSON)
+	}
+	return text
+}
+
+// keep adds an asset, unless the answer has it already.
+func (n *normalizer) keep(kind string, content []byte) Asset {
+	a := NewAsset(kind, content)
+	known, id := n.known["asset"], a.ID(n.want.CaseID)
+	if known[id] == nil || known[a.Href] == nil {
+		known[id], known[a.Href] = id, a.Href
+		n.Assets = append(n.Assets, a)
+	}
+	return a
 }

@@ -5,101 +5,91 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // events normalizes the events. An event of an unknown type has a type and a ts, and keeps what else
-// it has.
+// it has. The results come last, since each looks for its call.
 func (n *normalizer) events(root object) {
-	list := root.objects("events")
-	n.count = len(list)
-	for _, o := range list {
-		id, ok := o.members["call_id"].(string)
-		if !ok || o.members["type"] != "tool_call" {
-			continue
-		}
-		if _, known := n.calls[id]; known {
-			o.fault("call_id", msgCall)
-		} else {
-			n.calls[id] = o.members["ts"]
-		}
-	}
-	for _, o := range list {
+	var results []object
+	for i, o := range root.objects("events") {
+		index := strconv.Itoa(i)
+		n.known["event"][index], n.known["event"]["events["+index+"]"] = "events["+index+"]", "events["+index+"]"
 		get[json.Number](o, "ts", msgNumber, true)
 		switch kind, _ := o.text("type", true); kind {
 		case "tool_call":
-			o.call()
+			o.once(n.calls, o.members["ts"])
+			o.text("action_id", false)
+			o.text("tool", true)
+			get[map[string]any](o, "args", msgObject, true)
+			o.risk(false)
+			o.texts("risk_tags", false)
 		case "tool_result":
-			o.result()
+			results = append(results, o)
 		case "retrieval":
-			o.retrieval()
+			o.text("query", true)
+			for _, id := range o.texts("doc_ids", true) {
+				n.known["retrieval_doc"][id] = id
+			}
+			o.texts("snippets_hashes", false)
+			o.move("snippets", KindSnippets, "snippets")
 		case "final_output":
 			o.output()
 		}
 	}
+	for _, o := range results {
+		o.result()
+	}
 }
 
-func (o object) call() {
-	o.text("call_id", true)
-	o.text("action_id", false)
-	o.text("tool", true)
-	get[map[string]any](o, "args", msgObject, true)
-	o.risk(false)
-	o.texts("risk_tags", false)
+// once returns the call_id, and adds it to those of the events of this type.
+func (o object) once(known set, v any) string {
+	id, ok := o.text("call_id", true)
+	if _, twin := known[id]; twin && ok {
+		o.fault("call_id", msgTwin)
+	} else if ok {
+		known[id] = v
+	}
+	return id
 }
 
 func (o object) result() {
-	id, ok := o.text("call_id", true)
-	if ok && o.n.results[id] {
-		o.fault("call_id", msgResult)
-	}
-	o.n.results[id] = ok
+	id := o.once(o.n.known["tool_result"], o.members["call_id"])
 	o.text("action_id", false)
 	if o.members["status"] == "timeout" && !o.n.want.Strict {
 		o.repair("status", "error", StatusTimeout)
 		o.members["error_code"] = "timeout"
 	}
-	o.word("status", true, "ok", "error")
+	o.text("status", true, "ok", "error")
 	if o.absent("latency_ms") {
 		ms := between(o.n.calls[id], o.members["ts"])
 		o.repair("latency_ms", json.Number(strconv.FormatInt(ms, 10)), LatencyAbsent)
 	}
 	get[json.Number](o, "latency_ms", msgNumber, true)
-	o.textOrObject("payload_summary", false)
+	if _, ok := o.members["payload_summary"].(map[string]any); !ok {
+		get[string](o, "payload_summary", msgContent, false)
+	}
 	text := o.move("payload", KindFullPayload, "payload", "payload_summary")
 	if _, there := o.members["payload_summary"]; text != nil && !there {
-		o.members["payload_summary"] = head(text, min(1024, o.n.inline()))
+		head := text[:min(len(text), 1024, o.n.inline())]
+		o.members["payload_summary"] = strings.ToValidUTF8(string(head), "") // without half a character
 	}
 }
 
 // between returns the whole milliseconds from one ts to another. It returns 0 if the second is
 // earlier, or if one of them is no number of milliseconds.
 func between(from, to any) int64 {
-	if d := millis(to) - millis(from); d > 0 {
-		return int64(d)
+	var ms [2]float64
+	for i, v := range [...]any{from, to} {
+		n, _ := v.(json.Number)
+		f, err := strconv.ParseFloat(string(n), 64)
+		if err != nil || math.Abs(f) > canon.MaxSafeInteger {
+			return 0
+		}
+		ms[i] = math.Floor(f)
 	}
-	return 0
-}
-
-// millis returns a number without its fraction, or NaN.
-func millis(v any) float64 {
-	n, _ := v.(json.Number)
-	f, err := strconv.ParseFloat(string(n), 64)
-	if err != nil || math.Abs(f) > canon.MaxSafeInteger {
-		return math.NaN()
-	}
-	return math.Floor(f)
-}
-
-func (o object) retrieval() {
-	o.text("query", true)
-	for _, id := range o.texts("doc_ids", true) {
-		o.n.docs[id] = true
-	}
-	o.texts("snippets_hashes", false)
-	o.move("snippets", KindSnippets, "snippets")
+	return int64(max(0, ms[1]-ms[0]))
 }
 
 // inline is the size of a payload or of snippets that stay in their event.
@@ -112,7 +102,7 @@ func (o object) move(prefix, kind string, names ...string) (text []byte) {
 	over := make(map[string]any)
 	form := "text" // or json: the text is the JSON of a value
 	for _, name := range names {
-		v, there := o.sent[name]
+		v, there := o.members[name]
 		if !there {
 			continue
 		}
@@ -135,43 +125,26 @@ func (o object) move(prefix, kind string, names ...string) (text []byte) {
 	return text
 }
 
-// head returns the first whole characters of a text, at most so many bytes.
-func head(text []byte, most int) string {
-	if len(text) <= most {
-		return string(text)
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return string(text[:most])
-}
-
-// textOrObject checks a member that is a string or an object.
-func (o object) textOrObject(name string, must bool) {
-	if _, ok := o.members[name].(string); !ok {
-		get[map[string]any](o, name, msgContent, must)
-	}
-}
-
 // output checks the type and the content of an output.
 func (o object) output() {
-	kind, _ := o.word("content_type", true, "text", "json")
+	kind, _ := o.text("content_type", true, "text", "json")
 	v, there := o.members["content"]
-	_, ok := v.(map[string]any)
-	if _, text := v.(string); !ok && !text && there && kind == "json" && !o.n.want.Strict {
+	if _, ok := v.(map[string]any); ok {
+		return
+	}
+	if _, ok := v.(string); !ok && there && kind == "json" && !o.n.want.Strict {
 		o.repair("content", string(o.n.content(o.at+"/content", v)), ContentJSON)
 	}
-	o.textOrObject("content", true)
+	get[string](o, "content", msgContent, true)
 }
 
 // final normalizes final_output.
 func (n *normalizer) final(root object) {
-	sent, ok := get[map[string]any](root, "final_output", msgObject, true)
+	members, ok := get[map[string]any](root, "final_output", msgObject, true)
 	if !ok {
 		return
 	}
-	o := object{n, "/final_output", without(sent), sent}
-	root.members["final_output"] = o.members
+	o := object{n, "/final_output", members}
 	o.output()
 	o.members["output_hash"] = hash(n.content("/final_output/content", o.members["content"]))[:16]
 	delete(o.members, "redactions_applied")
@@ -208,7 +181,7 @@ type Unresolved struct {
 // evidence checks a reference: it has the identifier of its kind and no other, which names something
 // in this answer.
 func (o object) evidence() {
-	kind, ok := o.word("kind", true, "tool_result", "retrieval_doc", "event", "asset")
+	kind, ok := o.text("kind", true, "tool_result", "retrieval_doc", "event", "asset")
 	count := 0
 	for _, name := range [...]string{"call_id", "doc_id", "id"} {
 		if _, there := o.members[name]; there {
@@ -220,49 +193,29 @@ func (o object) evidence() {
 	if !ok {
 		return
 	}
-	if id, there := o.members["id"]; kind == "retrieval_doc" && there && o.absent("doc_id") {
-		delete(o.members, "id")
-		o.repair("doc_id", id, DocID)
-	}
-	name, known, msg := "id", o.n.named, msgNoAsset
+	name := "id"
 	switch kind {
 	case "tool_result":
-		name, known, msg = "call_id", o.n.results, msgNoResult
+		name = "call_id"
 	case "retrieval_doc":
-		name, known, msg = "doc_id", o.n.docs, msgNoDoc
-	}
-	id, ok := o.members[name].(string)
-	at := o.at + "/" + name
-	found := known[id]
-	if kind == "event" {
-		id, found = o.n.index(id)
-		msg = msgNoEvent
-	}
-	switch {
-	case count != 1 || !ok:
-		at, msg = o.at, msgNames
-	case found:
-		o.members[name] = id
-		return
-	}
-	if !o.n.want.WarnEvidence {
-		o.n.fault(at, msg)
-		return
-	}
-	o.n.unresolved = append(o.n.unresolved, Unresolved{o.at, kind, canon.Cut(id)})
-}
-
-// index returns the identifier of an event, which is events[N] or N, as events[N].
-func (n *normalizer) index(id string) (string, bool) {
-	digits := id
-	if inner, ok := strings.CutPrefix(id, "events["); ok {
-		if digits, ok = strings.CutSuffix(inner, "]"); !ok {
-			return id, false
+		name = "doc_id"
+		if id, there := o.members["id"]; there && o.absent("doc_id") {
+			delete(o.members, "id")
+			o.repair("doc_id", id, DocID)
 		}
 	}
-	i, err := strconv.Atoi(digits)
-	if err != nil || strconv.Itoa(i) != digits || i < 0 || i >= n.count {
-		return id, false
+	id, there := o.members[name].(string)
+	stored, found := o.n.known[kind][id]
+	at, msg := o.at+"/"+name, msgNothing
+	if count != 1 || !there {
+		at, msg, found = o.at, msgNames, false
 	}
-	return "events[" + digits + "]", true
+	switch {
+	case found:
+		o.members[name] = stored
+	case o.n.want.WarnEvidence:
+		o.n.Unresolved = append(o.n.Unresolved, Unresolved{o.at, kind, canon.Cut(id)})
+	default:
+		o.n.fault(at, msg)
+	}
 }
