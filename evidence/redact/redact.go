@@ -101,7 +101,9 @@ func (r *Rules) pattern(s string) error {
 }
 
 // secret says whether a member with this name has a secret.
-func (r *Rules) secret(name string) bool { return name != "" && len(name) <= maxName && r.names[fold(name)] }
+func (r *Rules) secret(name string) bool {
+	return name != "" && len(name) <= maxName && r.names[fold(name)]
+}
 
 // fold returns a name as names are compared.
 func fold(name string) string {
@@ -188,7 +190,9 @@ func (x *Redactor) learn(s string) {
 }
 
 // long says whether s without marks is as long as a secret.
-func long(s string) bool { return utf8.RuneCountInString(marks().ReplaceAllString(s, "")) >= minLearned }
+func long(s string) bool {
+	return utf8.RuneCountInString(marks().ReplaceAllString(s, "")) >= minLearned
+}
 
 // mark returns the mark of a rule.
 func (x *Redactor) mark(rule string) string {
