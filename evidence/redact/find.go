@@ -59,7 +59,7 @@ func (x *Redactor) find(b []byte, more, loose bool) []span {
 	if bytes.IndexByte(b, '\\') >= 0 {
 		bare, place := plain(b)
 		for _, s := range x.search(bare, more, loose) {
-			found = append(found, span{place(s.from), place(s.to), s.rule})
+			found = append(found, place(s))
 		}
 		found = merge(found)
 	}
@@ -102,10 +102,10 @@ func merge(found []span) (out []span) {
 	return out
 }
 
-// plain returns b without the escapes of JSON strings, and a function from places in this text to places in b. Any
-// number of backslashes is one escape with what follows, so it does not matter how often b was escaped.
-func plain(b []byte) (text []byte, place func(int) int) {
-	var ends [][2]int32 // where escapes and texts between them end, in text and in b
+// plain returns b without the escapes of JSON strings, and a function that moves a span of this text to its place in
+// b. Any number of backslashes is one escape with what follows, so it does not matter how often b was escaped.
+func plain(b []byte) (text []byte, place func(span) span) {
+	ends := [][2]int32{{}} // where escapes and texts between them end, in text and in b
 	for i := 0; i < len(b); {
 		n := bytes.IndexByte(b[i:], '\\')
 		if n < 0 {
@@ -124,12 +124,10 @@ func plain(b []byte) (text []byte, place func(int) int) {
 			ends = append(ends, [2]int32{int32(len(text)), int32(i)})
 		}
 	}
-	return text, func(at int) int {
-		i := sort.Search(len(ends), func(i int) bool { return int(ends[i][0]) > at }) - 1
-		if i < 0 {
-			return at
-		}
-		return int(ends[i][1]) + at - int(ends[i][0])
+	return text, func(s span) span {
+		from := ends[sort.Search(len(ends), func(i int) bool { return int(ends[i][0]) > s.from })-1]
+		to := ends[sort.Search(len(ends), func(i int) bool { return int(ends[i][0]) >= s.to })]
+		return span{int(from[1]-from[0]) + s.from, int(to[1]-to[0]) + s.to, s.rule}
 	}
 }
 

@@ -85,7 +85,7 @@ func TestSpellings(t *testing.T) {
 					x.Value(map[string]any{"Pass-Word": secret})
 				}
 				got := string(x.Bytes([]byte(`{"a":"b `+spelt+` c"}`), false))
-				if rest, ok := strings.CutPrefix(got, `{"a":"b [redacted:`+how+`]`); !ok || !strings.HasSuffix(rest, ` c"}`) || len(rest) > len(` c"}`)+4 {
+				if rest, ok := strings.CutPrefix(got, `{"a":"b [redacted:`+how+`]`); !ok || strings.TrimLeft(rest, `\`) != ` c"}` {
 					t.Errorf("%s %q as %s: %q", how, secret, form, got)
 				}
 			}
@@ -148,7 +148,8 @@ func TestCasesAreApart(t *testing.T) {
 	}
 }
 
-// TestLinear: twice the input takes about twice the time, for texts that make naive searches slow.
+// TestLinear: with each doubling of the input, the time grows less than threefold, for texts that make naive searches
+// slow. Eight times the input would take 64 times as long if the time were quadratic.
 func TestLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures")
@@ -177,10 +178,10 @@ func TestLinear(t *testing.T) {
 				}
 				return best
 			}
-			const size = 1 << 18
-			one, four := measure(size), measure(4*size)
-			if t.Logf("%v, %v", one, four); four > 10*one+50*time.Millisecond {
-				t.Errorf("%v for the text, %v for four of them", one, four)
+			const size = 1 << 16
+			one, eight := measure(size), measure(8*size)
+			if eight > 27*one+100*time.Millisecond {
+				t.Errorf("%v for the text, %v for eight of them", one, eight)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 // rule finds secrets by an expression.
 type rule struct {
 	name  string
+	start string // what a match begins with, if this is known
 	re    *regexp.Regexp
 	group int  // of the secret in a match; 0 is the whole match
 	apart bool // a match counts only if no letter or digit stands before it
@@ -48,7 +49,7 @@ var builtin = sync.OnceValue(func() (list []rule) {
 	} {
 		for start := range strings.FieldsSeq(r.starts) {
 			re := regexp.MustCompile(start + r.rest)
-			list = append(list, rule{r.name, re, re.NumSubexp(), r.apart})
+			list = append(list, rule{r.name, start, re, re.NumSubexp(), r.apart})
 		}
 	}
 	return list
@@ -65,6 +66,9 @@ var marks = sync.OnceValue(func() *regexp.Regexp {
 
 // find appends the secrets that the rule finds in b.
 func (r rule) find(found []span, b []byte) []span {
+	if !bytes.Contains(b, []byte(r.start)) { // several times faster than the expression
+		return found
+	}
 	for _, m := range r.re.FindAllSubmatchIndex(b, -1) {
 		s := span{m[2*r.group], m[2*r.group+1], r.name}
 		if s.from == s.to || r.apart && m[0] > 0 && alnum(rune(b[m[0]-1])) {
