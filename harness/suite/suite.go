@@ -62,7 +62,8 @@ type Plan struct {
 	Provenance                    map[string]string
 	Resume                        Resume
 
-	Version string // of this program
+	Sign    func(run []byte) (signature []byte, err error) // makes signature.json of run.json; nil: nobody signs
+	Version string                                         // of this program
 	Now     func() time.Time
 
 	// Progress is told of each case that has ended. It is called by one goroutine at a time. It
@@ -269,6 +270,12 @@ func (s *session) finish(interrupted bool) (Finished, error) {
 	text, err := s.doc.Bytes()
 	if err == nil {
 		err = s.dir.Write(trial.RunFile, text)
+	}
+	if err == nil && s.Sign != nil {
+		var signature []byte
+		if signature, err = s.Sign(text); err == nil {
+			err = s.dir.Write(trial.SignatureFile, signature)
+		}
 	}
 	if err != nil {
 		return Finished{}, storeError(err)

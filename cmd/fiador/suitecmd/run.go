@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/redact"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/evidence/suitedir"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
@@ -37,6 +39,7 @@ type runFlags struct {
 	repeats, retries      int
 	concurrency, maxBody  int
 	strict, fail, preview bool
+	sign                  string
 }
 
 // Run returns the command that runs the cases of a suite.
@@ -92,6 +95,7 @@ Exit codes:
 	flags.BoolVar(&f.preview, "preflight", false, "ask GET /health of each agent first")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run of --run-id: cases without a file run; errors: those without an answer too")
 	flags.Lookup("resume").NoOptDefVal = string(suite.Missing)
+	flags.StringVar(&f.sign, "sign", "", "`FILE` with the private key that signs run.json of each directory (fiador pack keygen makes one)")
 	flags.BoolVar(&f.fail, "fail-on-error", false, "exit with 1 if a case has no answer")
 	return cmd
 }
@@ -179,6 +183,16 @@ func (f *runFlags) plan(ctx context.Context, a *cli.App, name string, from *agen
 	}
 	if p.Rules, err = f.rules(ctx, a, secrets); err != nil {
 		return p, err
+	}
+	if f.sign != "" {
+		if err := ledgers.Outside(f.out, f.sign, "run"); err != nil {
+			return p, err
+		}
+		key, err := ledgers.ReadKey(f.sign)
+		if err != nil {
+			return p, runerr.New(result.CodeUnreadable, err.Error(), `name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(screen.Path(f.sign)), runerr.Because(err))
+		}
+		p.Sign = func(run []byte) ([]byte, error) { return suitedir.Sign(run, key) }
 	}
 	for _, pair := range f.provenance {
 		key, value, ok := strings.Cut(pair, "=")

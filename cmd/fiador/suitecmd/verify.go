@@ -6,44 +6,60 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/suitedir"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/trial"
 	"github.com/fiador/fiador/kernel/trial/verify"
+	"github.com/fiador/fiador/ledger"
 )
 
 // Verify returns the command that verifies version directories.
 func Verify(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var keys []string
+	cmd := &cobra.Command{
 		Use:   "verify DIR...",
 		Short: "verify the directories of runs, those of other runners too",
 		Long: `Verify holds a version directory (OUT/new/RUN_ID) against the artifact contract: the
 documents and their schemas, the cases that were selected, every reference to a file or to
 evidence, hashes, and the seal. It is strict about the contract and tolerant about names of
 assets and members that the contract does not know. A directory without a seal is valid,
-and verify says so: it can be changed later without a trace.
+and verify says so: it can be changed later without a trace. With --key, one of the keys
+must have signed run.json, whose seal has the hashes of all other files.
 
 Exit codes:
   0  every directory is valid
   1  one breaks a rule: each line names the rule, the file and the place
   2  a directory cannot be read`,
-		Example: "  fiador suite verify runs/new/nightly",
-		Args:    cli.AtLeastOne("DIR"),
+		Example: `  fiador suite verify runs/new/nightly
+  fiador suite verify runs/new/nightly --key suite.pub`,
+		Args: cli.AtLeastOne("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			var trusted []ledger.Verifier
+			for _, text := range keys {
+				key, err := ledgers.VerifierKey("key", text)
+				if err != nil {
+					return err
+				}
+				trusted = append(trusted, key)
+			}
 			for _, dir := range args {
-				if err := verifyOne(a, dir); err != nil {
+				if err := verifyOne(a, dir, trusted); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
+	cmd.Flags().StringArrayVar(&keys, "key", nil, "verifier key, or a file with it, of which one must have signed (suite run --sign); may be repeated")
+	return cmd
 }
 
 // verifyOne verifies one directory.
-func verifyOne(a *cli.App, dir string) error {
-	v, err := verdict(dir)
+func verifyOne(a *cli.App, dir string, keys []ledger.Verifier) error {
+	v, err := verdict(dir, keys)
 	if err != nil {
 		return runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name a version directory: OUT/new/RUN_ID")
 	}
@@ -66,7 +82,7 @@ func verifyOne(a *cli.App, dir string) error {
 }
 
 // verdict reads a directory and verifies it.
-func verdict(dir string) (verify.Verdict, error) {
+func verdict(dir string, keys []ledger.Verifier) (verify.Verdict, error) {
 	files, err := asset.Open(dir)
 	if err != nil {
 		return verify.Verdict{}, err
@@ -80,5 +96,12 @@ func verdict(dir string) (verify.Verdict, error) {
 	for _, f := range faults {
 		others = append(others, verify.Entry{Name: f.Name, What: f.What})
 	}
-	return suitedir.New(files, names, others).Verify()
+	v, err := suitedir.New(files, names, others).Verify()
+	if err != nil || len(keys) == 0 {
+		return v, err
+	}
+	if err := suitedir.Signed(files, v.Sealed, keys); err != nil {
+		v.Violations = append(v.Violations, verify.Violation{Rule: "signature", Path: trial.SignatureFile, Msg: runerr.Reason(err)})
+	}
+	return v, nil
 }
