@@ -452,7 +452,6 @@ var shapeless = map[string]string{
 	"harness/runerr":      "the details of a RunError differ from error to error",
 	"harness/settings":    "a file of another program has the members that this program gives it",
 	"kernel":              "an intent has the context that its author gives it",
-	"kernel/trial":        "the body of a case has the members that its agent gave it",
 	"kernel/result":       "the details of a RunError differ from error to error",
 	"policy":              "OPA reads the input and the data from maps, and makes terms only of what a rule reads",
 	"policy/devel":        "OPA reads the input and the data from maps",
