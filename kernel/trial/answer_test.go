@@ -123,10 +123,11 @@ func check(t testing.TB, answer any, want trial.Want) (doc map[string]any, asset
 		return nil, nil, faults
 	}
 	doc = file(t, want, a)
+	was := literal(t, doc)
 	contents := map[string][]byte{}
 	for _, asset := range a.Assets {
 		contents[asset.Href] = asset.Content
-		if again := trial.NewAsset(asset.Kind, asset.Content); again.Href != asset.Href || !strings.Contains(before+literal(t, doc), asset.Href) {
+		if again := trial.NewAsset(asset.Kind, asset.Content); again.Href != asset.Href || !strings.Contains(was, asset.Href) {
 			t.Errorf("asset %s", asset.Href)
 		}
 	}
@@ -137,7 +138,6 @@ func check(t testing.TB, answer any, want trial.Want) (doc map[string]any, asset
 		}
 		return b, nil
 	}
-	was := literal(t, doc)
 	restored, err := trial.Restore(doc, read)
 	if err != nil {
 		t.Fatal(err)
@@ -399,5 +399,48 @@ func mutate(r *rand.Rand, v any, pool map[string][]any) {
 		if len(v) > 1 && r.IntN(20) == 0 {
 			v[0], v[len(v)-1] = v[len(v)-1], v[0]
 		}
+	}
+}
+
+// large returns an answer with so many calls and results, and a payload of 1000 bytes for each.
+func large(calls int) string {
+	var b strings.Builder
+	b.WriteString(`{"final_output":{"content":"done","content_type":"text"},"events":[`)
+	for i := range calls {
+		fmt.Fprintf(&b, `{"type":"tool_call","ts":%d,"call_id":"c%d","tool":"t","args":{}},{"type":"tool_result","ts":%d,"call_id":"c%d","status":"ok","payload_summary":{"rows":"%0990d"}},`, 2*i, i, 2*i+1, i, i)
+	}
+	b.WriteString(`{"type":"deep","ts":1,"x":` + strings.Repeat("[", 61) + strings.Repeat("]", 61) + `}],"proposed_actions":[`)
+	for i := range calls {
+		fmt.Fprintf(&b, `{"action_id":"a%d","action_type":"t","tool_name":"t","params":{},"evidence_refs":[{"kind":"tool_result","call_id":"c%d"},{"kind":"event","id":"%d"}]},`, i, i, i)
+	}
+	return strings.TrimSuffix(b.String(), ",") + "]}"
+}
+
+// TestLargeAnswers: the work for an answer grows with its size, also if every payload is an asset.
+func TestLargeAnswers(t *testing.T) {
+	allocs := func(calls, limit int) float64 {
+		answer := parse(t, large(calls))
+		want := trial.Want{Limits: trial.Limits{MaxPayloadInlineBytes: limit}}
+		return testing.AllocsPerRun(1, func() {
+			if a, faults := trial.Normalize(answer, want); len(faults) > 0 || len(a.Normalizations) != 3*calls {
+				t.Errorf("%v, %d repairs", faults, len(a.Normalizations))
+			}
+		})
+	}
+	for _, limit := range []int{100, 2000} {
+		if few, many := allocs(300, limit), allocs(3000, limit); many > 12*few {
+			t.Errorf("limit %d: %.0f allocations for 300 calls, and %.0f for 3000", limit, few, many)
+		}
+	}
+	check(t, parse(t, large(1000)), trial.Want{Limits: trial.Limits{MaxPayloadInlineBytes: 500}})
+}
+
+// BenchmarkNormalize normalizes an answer of 3000 calls and about 4 MB.
+func BenchmarkNormalize(b *testing.B) {
+	src := large(3000)
+	answer := parse(b, src)
+	b.SetBytes(int64(len(src)))
+	for b.Loop() {
+		trial.Normalize(answer, trial.Want{Limits: trial.DefaultLimits()})
 	}
 }
