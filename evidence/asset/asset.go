@@ -51,10 +51,11 @@ const (
 	tempPrefix = ".tmp-"
 )
 
-// Errors of Create and Resume.
+// Errors of Create, Resume and InPlace.
 var (
 	ErrExists = errors.New("there is a run with this id: choose another id, or resume the run")
 	ErrBusy   = errors.New("another process writes this run: wait until it has ended")
+	ErrMoved  = errors.New("is another folder than at the beginning: leave it alone until the run has ended")
 )
 
 // CheckHref says whether an href can name a file of a version directory: it is relative, clean,
@@ -64,6 +65,9 @@ func CheckHref(href string) bool {
 	first, _, _ := strings.Cut(href, "/")
 	return href != "." && fs.ValidPath(href) && !strings.ContainsAny(href, "\\\x00") && !strings.Contains(first, ":")
 }
+
+// CheckID says whether an id of a run or a case can name a file on every system.
+func CheckID(id string) bool { return checkID(id) == nil }
 
 // checkID refuses an id of a run or a case that cannot name a file on every system.
 func checkID(id string) error {

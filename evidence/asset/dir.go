@@ -3,6 +3,7 @@ package asset
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -22,6 +23,9 @@ import (
 type Dir struct {
 	Files  // the same directory for reading
 	side   string
+	above  *Files // OUT
+	out    string
+	place  string // SIDE/RUN_ID
 	locked *os.File
 	temps  atomic.Int64 // temporary files so far
 
@@ -77,8 +81,8 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer above.Close()
-	d, place := &Dir{side: side, kept: map[string]bool{}, items: map[string]item{}}, side+"/"+runID
+	place := side + "/" + runID
+	d := &Dir{side: side, above: above, out: out, place: place, kept: map[string]bool{}, items: map[string]item{}}
 	if create {
 		err = makeFolder(above.root, side, nil)
 		if err == nil {
@@ -95,7 +99,7 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 		d.root, err = above.root.OpenRoot(place)
 	}
 	if err != nil {
-		return nil, at(place, err)
+		return nil, errors.Join(at(place, err), above.Close())
 	}
 	if err := d.prepare(); err != nil {
 		_ = d.Close()
@@ -126,7 +130,30 @@ func (d *Dir) prepare() (err error) {
 }
 
 // Close unlocks the directory. Afterwards it cannot be used.
-func (d *Dir) Close() error { return errors.Join(d.locked.Close(), d.root.Close()) }
+func (d *Dir) Close() error {
+	return errors.Join(d.locked.Close(), d.root.Close(), d.above.Close())
+}
+
+// InPlace says whether the directory still stands at OUT/SIDE/RUN_ID, and no link. The error wraps
+// ErrMoved if something else stands there: what was written lies where the directory was moved.
+func (d *Dir) InPlace() error {
+	same := func(there fs.FileInfo, err error, here *os.Root) error {
+		own, other := here.Stat(".")
+		if err != nil || other != nil || !os.SameFile(there, own) {
+			return ErrMoved
+		}
+		return nil
+	}
+	info, err := os.Stat(d.out)
+	if err := same(info, err, d.above.root); err != nil {
+		return err
+	}
+	if err := withoutLinks(d.above.root, d.place, true); err != nil {
+		return at(d.place, ErrMoved)
+	}
+	info, err = d.above.root.Lstat(d.place)
+	return at(d.place, same(info, err, d.root))
+}
 
 // Keep keeps a content as an asset of a case, or of the run if caseID is empty. It returns the
 // asset's href, and its SHA-256 as 64 hexadecimal digits. Equal content has one file. The asset is
@@ -159,12 +186,17 @@ func (d *Dir) Meta(caseID string, attempt int, text []byte) (href string, err er
 	if err := checkID(caseID); err != nil {
 		return "", err
 	}
-	href = fmt.Sprintf("%s/%s.%s.attempt%d.meta.json", assets, caseID, d.side, attempt)
+	href = MetaHref(caseID, d.side, attempt)
 	if err := d.put(href, text); err != nil {
 		return "", err
 	}
 	d.add(FailureMeta, caseID, href, canon.Sum(text).Hex(), int64(len(text)))
 	return href, nil
+}
+
+// MetaHref returns the href of the metadata of a failed attempt.
+func MetaHref(caseID, side string, attempt int) string {
+	return fmt.Sprintf("%s/%s.%s.attempt%d.meta.json", assets, caseID, side, attempt)
 }
 
 // Adopt adds an asset that a resumed directory has to the manifest. It refuses an asset whose

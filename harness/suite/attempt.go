@@ -52,6 +52,9 @@ func (x *attempts) unanswered(o Observed) outcome {
 }
 
 func (x *attempts) run(ctx context.Context) outcome {
+	if err := x.broken(); err != nil {
+		return outcome{err: err}
+	}
 	if ctx.Err() != nil {
 		return x.unanswered(Observed{Cancelled: true})
 	}

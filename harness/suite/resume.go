@@ -35,6 +35,7 @@ func (s *session) resume() error {
 		now  any
 	}{
 		{"cases_sha256", s.doc.CasesSHA256}, {"selected_case_ids", s.doc.SelectedCaseIDs}, {"limits", s.doc.Limits}, {"run_id", s.doc.RunID}, {"version", s.doc.Version},
+		{"run_group", s.doc.RunGroup},
 	} {
 		if !same(old[m.name], m.now) {
 			return other("the directory has another " + m.name)
@@ -90,7 +91,11 @@ func (s *session) take(id string) error {
 	if class != "" && (again || s.Resume == Errors) {
 		return nil
 	}
-	if err := s.adopt(id, value); err != nil {
+	err = s.adopt(id, value)
+	if err == nil {
+		err = s.adoptMeta(id, doc)
+	}
+	if err != nil {
 		return nil // an asset is missing: it runs again
 	}
 	s.kept[id] = trial.Class(class)
@@ -114,6 +119,21 @@ func (s *session) adopt(id string, value any) error {
 	case []any:
 		for _, one := range v {
 			if err := s.adopt(id, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// adoptMeta notes the descriptions of the bodies of all attempts. The file of a case names that
+// of the last one alone.
+func (s *session) adoptMeta(id string, doc object) error {
+	list, _ := doc["attempts"].([]any)
+	for i, one := range list {
+		attempt, _ := one.(object)
+		if _, body := attempt["full_body_saved_to"].(string); body {
+			if err := s.dir.Adopt(asset.FailureMeta, id, asset.MetaHref(id, string(s.side), i+1)); err != nil {
 				return err
 			}
 		}

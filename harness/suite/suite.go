@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -108,6 +110,9 @@ func (p Plan) Run(ctx context.Context) (list []Finished, err error) {
 	defer stop()
 	r := &runner{Plan: p, decoding: make(chan struct{}, decoders), stop: stop}
 	rounds := make([][]*session, p.Repeats)
+	if err := p.places(); err != nil {
+		return nil, err
+	}
 	defer func() {
 		for _, s := range slices.Concat(rounds...) {
 			err = errors.Join(err, s.close())
@@ -127,6 +132,11 @@ func (p Plan) Run(ctx context.Context) (list []Finished, err error) {
 			}
 			rounds[i] = append(rounds[i], s)
 			r.left += len(p.Cases) - len(s.kept)
+		}
+	}
+	for _, s := range slices.Concat(rounds...) {
+		if err := s.begin(); err != nil {
+			return nil, err
 		}
 	}
 	for _, round := range rounds {
@@ -155,7 +165,7 @@ func (r *runner) round(ctx context.Context, sides []*session) {
 			defer func() { <-slots }()
 			var both sync.WaitGroup
 			for _, s := range sides {
-				if _, kept := s.kept[c.ID]; !kept {
+				if !r.has(s, c.ID) {
 					both.Go(func() { r.ended(s, c, s.run(ctx, c)) })
 				}
 			}
@@ -163,6 +173,21 @@ func (r *runner) round(ctx context.Context, sides []*session) {
 		})
 	}
 	all.Wait()
+}
+
+// has says whether a case has its file.
+func (r *runner) has(s *session, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, kept := s.kept[id]
+	return kept
+}
+
+// broken returns the error of a directory, after which nothing more is asked or written.
+func (r *runner) broken() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
 }
 
 // ended notes that a case has its file, or why it has none.
@@ -197,7 +222,36 @@ type session struct {
 // stamp returns a time as documents have it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// open makes or opens a version directory, and writes run.json.
+// runID returns the id of a repeat, counted from 1.
+func (p Plan) runID(repeat int) string {
+	if p.Repeats == 1 {
+		return p.RunID
+	}
+	return fmt.Sprintf("%s-r%02d", p.RunID, repeat)
+}
+
+// places looks at the places of all version directories before the first one is made or changed:
+// a new run finds nothing there, and a run that goes on finds at least one directory. A killed
+// run may not have made the others yet.
+func (p Plan) places() error {
+	there := false
+	for side := range p.Agents {
+		for i := range p.Repeats {
+			_, err := os.Lstat(filepath.Join(p.Out, string(side), p.runID(i+1)))
+			there = there || err == nil
+		}
+	}
+	switch {
+	case there && p.Resume == Fresh:
+		return storeError(fmt.Errorf("%s: %w", canon.Quote(p.RunID), asset.ErrExists))
+	case !there && p.Resume != Fresh:
+		return runerr.New(result.CodeEvidence, "--resume: there is no run "+canon.Quote(p.RunID), "correct --run-id and --out, or leave --resume out")
+	}
+	return nil
+}
+
+// open makes or opens a version directory. Of one that is there it changes nothing but what a
+// killed process has not finished.
 func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 	s := &session{runner: r, side: side, agent: r.Agents[side], begun: r.Now(), kept: map[string]trial.Class{}}
 	base, _ := s.agent.Place()
@@ -211,21 +265,17 @@ func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 	for _, c := range r.Cases {
 		s.doc.SelectedCaseIDs = append(s.doc.SelectedCaseIDs, c.ID)
 	}
-	if r.Repeats > 1 {
-		s.doc.RunID = fmt.Sprintf("%s-r%02d", r.RunID, repeat)
+	if s.doc.RunID = r.runID(repeat); r.Repeats > 1 {
 		s.doc.RunGroup = &trial.RunGroup{RunID: r.RunID, Index: repeat, Of: r.Repeats}
 	}
-	var err error
-	if r.Resume == Fresh {
+	err := fs.ErrNotExist
+	if r.Resume != Fresh {
+		if s.dir, err = asset.Resume(r.Out, string(side), s.doc.RunID); err == nil {
+			err = s.resume()
+		}
+	}
+	if s.dir == nil && errors.Is(err, fs.ErrNotExist) {
 		s.dir, err = asset.Create(r.Out, string(side), s.doc.RunID)
-	} else if s.dir, err = asset.Resume(r.Out, string(side), s.doc.RunID); err == nil {
-		err = s.resume()
-	}
-	if err == nil {
-		s.doc.CasesHref, _, err = s.dir.Keep(asset.Other, "", r.Rules.Redactor().Bytes(r.CasesText, false))
-	}
-	if err == nil {
-		err = s.write(trial.RunFile, s.doc)
 	}
 	if err != nil {
 		if s.dir != nil {
@@ -236,6 +286,18 @@ func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 	return s, nil
 }
 
+// begin writes run.json, before the first request.
+func (s *session) begin() (err error) {
+	s.doc.CasesHref, _, err = s.dir.Keep(asset.Other, "", s.Rules.Redactor().Bytes(s.CasesText, false))
+	if err == nil {
+		err = s.write(trial.RunFile, s.doc)
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	return nil
+}
+
 func (s *session) close() error { return s.dir.Close() }
 
 // document is a document that can be written.
@@ -243,6 +305,9 @@ type document interface{ Bytes() ([]byte, error) }
 
 func (s *session) write(name string, d document) error {
 	text, err := d.Bytes()
+	if err == nil {
+		err = s.broken()
+	}
 	if err != nil {
 		return err
 	}
@@ -257,6 +322,9 @@ func (s *session) finish(interrupted bool) (Finished, error) {
 		return Finished{}, storeError(err)
 	}
 	if s.doc.Artifacts, err = s.dir.Seal(); err != nil {
+		return Finished{}, storeError(err)
+	}
+	if err := s.dir.InPlace(); err != nil {
 		return Finished{}, storeError(err)
 	}
 	failed := 0
@@ -295,6 +363,8 @@ func storeError(err error) error {
 		hint = "use another --run-id, or go on with --resume"
 	case errors.Is(err, asset.ErrBusy):
 		hint = "wait until the other run has ended, or use another --run-id"
+	case errors.Is(err, asset.ErrMoved):
+		hint = "leave the folder alone while a run writes it, and run again with another --run-id"
 	}
 	return runerr.New(result.CodeEvidence, "the run cannot be kept: "+runerr.Reason(err), hint, runerr.Because(err))
 }

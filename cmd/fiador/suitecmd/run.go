@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/evidence/redact"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/suitedir"
@@ -123,10 +127,10 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 			return err
 		}
 	}
-	progress := cli.NewProgress(a, int64(len(p.Cases)))
+	progress := cli.NewProgress(a, 0)
 	p.Progress = func(e suite.Ended) {
-		progress.Tell()
-		if e.Class != "" {
+		progress.Show(fmt.Sprintf("%d cases left", e.Left))
+		if e.Class != "" && ctx.Err() == nil {
 			progress.Clear()
 			a.Term.Message(screen.Plain(fmt.Sprintf("%s %s: %s %s", e.Side, e.CaseID, e.Class, e.ErrorName)))
 			a.RejectIf(f.fail)
@@ -134,6 +138,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 	}
 	a.Busy.Enter()
 	defer a.Busy.LeaveSoon(ctx)
+	defer context.AfterFunc(ctx, endAtOnce)()
 	list, err := p.Run(ctx)
 	progress.Clear()
 	if err != nil {
@@ -148,6 +153,15 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 		return runerr.New(result.CodeEvidence, "the run was interrupted; every case has its file", "go on with --run-id "+p.RunID+" --resume")
 	}
 	return nil
+}
+
+// endAtOnce makes the next signal end the process, as it ends a process that heeds no signals.
+func endAtOnce() {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Reset(s)
+		}
+	}
 }
 
 // plan makes the plan of the run.
@@ -222,6 +236,12 @@ func (f *runFlags) bounds() error {
 		if m.got < m.least || m.got > m.most {
 			return cli.Usage(fmt.Sprintf("give a number from %d to %d", m.least, m.most), "--%s %d", m.name, m.got)
 		}
+	}
+	if f.out == "" {
+		return cli.Usage("name a folder", "--out is empty")
+	}
+	if f.id != "" && !asset.CheckID(f.id+strings.Repeat("-r00", min(1, f.repeats-1))) {
+		return cli.Usage("1 to 124 letters, digits, '.', '_' or '-', the first a letter or digit, and no name of a device", "run id %q cannot be used", canon.Cut(canon.Clean(f.id)))
 	}
 	if f.timeout < time.Millisecond || f.timeout > 24*time.Hour {
 		return cli.Usage("give a time from 1ms to 24h", "--timeout %s", f.timeout)
