@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 	}
 	if create {
 		if err := os.MkdirAll(out, 0o777); err != nil {
-			return nil, at(out, err)
+			return nil, at(filepath.Base(out), err)
 		}
 	}
 	above, err := Open(out)
@@ -235,7 +236,11 @@ func (d *Dir) add(kind Kind, caseID, href, sha string, size int64) {
 	if caseID != "" {
 		owner, i.CaseID = caseID, &caseID
 	}
-	i.AssetID = owner + "/" + string(kind) + "/" + sha[:16]
+	of := sha
+	if !strings.Contains(href, sha) {
+		of = canon.Sum([]byte(href + "\n" + sha)).Hex() // two files with names of their own can have one content
+	}
+	i.AssetID = owner + "/" + string(kind) + "/" + of[:16]
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.kept[href] = true

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,10 +43,10 @@ func Open(dir string) (*Files, error) {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return nil, at(dir, err)
+		return nil, at(filepath.Base(dir), err)
 	}
 	root, err := os.OpenRoot(dir)
-	return &Files{root}, at(dir, err)
+	return &Files{root}, at(filepath.Base(dir), err)
 }
 
 // Close closes the directory.
