@@ -44,8 +44,9 @@ func (s *session) resume() error {
 	if agent, _ := old["agent"].(object); agent["transport"] != any(s.doc.Agent.Transport) {
 		return other("the agent was asked in another way")
 	}
+	others := s.others()
 	for _, c := range s.Cases {
-		if err := s.take(c.ID); err != nil {
+		if err := s.take(c.ID, others[c.ID]); err != nil {
 			return err
 		}
 	}
@@ -67,8 +68,30 @@ func same(old, now any) bool {
 	return errA == nil && errB == nil && slices.Equal(a, b)
 }
 
+// others returns the assets of kind other that the manifest has for a case. The file of the case
+// does not name what a command has written to standard error.
+func (s *session) others() map[string][]string {
+	text, err := s.dir.Read(trial.ManifestFile, maxCase)
+	if err != nil {
+		return nil // killed: these assets are found, and belong to the run then
+	}
+	value, _ := canon.ParseLiteral(text, len(text), 10*maxValues)
+	doc, _ := value.(object)
+	items, _ := doc["items"].([]any)
+	found := map[string][]string{}
+	for _, one := range items {
+		item, _ := one.(object)
+		id, _ := item["case_id"].(string)
+		href, _ := item["href"].(string)
+		if id != "" && item["kind"] == any(string(asset.Other)) {
+			found[id] = append(found[id], href)
+		}
+	}
+	return found
+}
+
 // take takes the file of a case from before, if it counts.
-func (s *session) take(id string) error {
+func (s *session) take(id string, others []string) error {
 	text, err := s.dir.Read(id+".json", maxCase)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -94,6 +117,9 @@ func (s *session) take(id string) error {
 	err = s.adopt(id, value)
 	if err == nil {
 		err = s.adoptMeta(id, doc)
+	}
+	for _, href := range others {
+		err = errors.Join(err, s.dir.Adopt(asset.Other, id, href))
 	}
 	if err != nil {
 		return nil // an asset is missing: it runs again
