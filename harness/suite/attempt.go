@@ -213,7 +213,11 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	n := len(x.list) + 1
 	_, url := x.agent.Place()
 	if was := o.Recorded; was != nil {
+		name = x.redactor.Text(name)
 		o.Status, o.Message = was.Status, ""
+		if place, ok := strings.CutPrefix(was.ErrorMessage, phrase(class, name)+", "); ok {
+			o.Message = place // a message of another runner has other words
+		}
 	}
 	f := trial.Failure{
 		Type: trial.FailureType, Class: class, ErrorName: name, URL: url, Attempt: n,

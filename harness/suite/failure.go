@@ -135,6 +135,10 @@ func phrase(class trial.Class, name string) string {
 		return "the command ended with an exit code other than 0"
 	case "empty_body":
 		return "the answer is empty"
+	case notRecorded:
+		return "the recording has no such case"
+	case unreadable:
+		return "the recording of this case cannot be read"
 	case "internal":
 		return "the runner has failed; the other cases are not concerned"
 	}
@@ -145,6 +149,10 @@ func phrase(class trial.Class, name string) string {
 		return "the answer is JSON, and no answer of an agent"
 	case trial.HTTPError:
 		return "the agent answered with a status that is no success"
+	case trial.Timeout:
+		return "the time was over"
+	case trial.NetworkError:
+		return "the agent could not be reached, or left"
 	}
 	return "the command reached a limit"
 }

@@ -61,14 +61,20 @@ func (r *Replay) document(name string) (object, error) {
 	return doc, nil
 }
 
+// Why a recording has nothing for a case.
+const (
+	notRecorded = "not_recorded"
+	unreadable  = "recording_unreadable"
+)
+
 // Ask returns what the recording has for a case.
 func (r *Replay) Ask(_ context.Context, q Request) Observed {
-	doc, err := r.document(q.CaseID + ".json")
+	doc, err := r.document(q.CaseID + trial.CaseSuffix)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return recorded(trial.Failure{Class: trial.Other, ErrorName: "not_recorded"})
-	case err != nil:
-		return recorded(trial.Failure{Class: trial.Other, ErrorName: "recording_unreadable"})
+	case errors.Is(err, fs.ErrNotExist) || trial.Reserved(q.CaseID):
+		return nothing(notRecorded)
+	case err != nil || doc["schema_version"] != any(trial.CaseVersion):
+		return nothing(unreadable)
 	}
 	if failure, ok := doc["runner_failure"].(object); ok {
 		return r.failure(failure)
@@ -79,25 +85,36 @@ func (r *Replay) Ask(_ context.Context, q Request) Observed {
 		text, err = canon.Literal(answer)
 	}
 	if err != nil {
-		return recorded(trial.Failure{Class: trial.Other, ErrorName: "recording_unreadable"})
+		return nothing(unreadable)
 	}
 	return Observed{Status: 200, Body: text, Whole: true}
 }
 
-func recorded(f trial.Failure) Observed { return Observed{Recorded: &f} }
+// nothing is what an attempt shows if the recording has nothing for the case.
+func nothing(why string) Observed {
+	return Observed{Recorded: &trial.Failure{Class: trial.Other, ErrorName: why}}
+}
 
 // failure returns the failure that the recording has, with its body.
 func (r *Replay) failure(doc object) Observed {
 	text := func(name string) string { s, _ := doc[name].(string); return s }
-	f := trial.Failure{Class: trial.Class(text("class")), ErrorName: text("error_name"), ErrorMessage: text("error_message")}
-	if n, ok := canon.Whole(doc["status"]); ok {
-		f.Status = int(n)
+	f := trial.Failure{Class: trial.Class(text("class")), ErrorName: canon.Cut(canon.Clean(text("error_name"))), ErrorMessage: text("error_message")}
+	status, there := canon.Whole(doc["status"])
+	switch f.Class {
+	case trial.HTTPError:
+		if !there || status < 100 || status > 999 {
+			return nothing(unreadable)
+		}
+		f.Status = int(status)
+	case trial.Timeout, trial.InvalidJSON, trial.SchemaMismatch, trial.NetworkError, trial.Other:
+	default:
+		return nothing(unreadable)
 	}
-	o := recorded(f)
+	o := Observed{Recorded: &f}
 	if href := text("full_body_saved_to"); href != "" {
 		body, err := r.Files.Read(href, MaxBody)
 		if err != nil {
-			return recorded(trial.Failure{Class: trial.Other, ErrorName: "recording_unreadable"})
+			return nothing(unreadable)
 		}
 		o.Body, o.Whole = body, true
 	}

@@ -50,9 +50,9 @@ func (g *agents) agent(ctx context.Context, flag, given string) (suite.Agent, er
 		return g.command(ctx, file)
 	}
 	if dir, ok := strings.CutPrefix(given, "replay:"); ok {
-		r, err := suite.OpenReplay(dir)
+		r, err := open(dir)
 		if err != nil {
-			return nil, runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name a version directory: OUT/new/RUN_ID")
+			return nil, err
 		}
 		g.open = append(g.open, r.Close)
 		return r, nil

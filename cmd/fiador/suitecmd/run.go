@@ -132,7 +132,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 		progress.Show(fmt.Sprintf("%d cases left", e.Left))
 		if e.Class != "" && ctx.Err() == nil {
 			progress.Clear()
-			a.Term.Message(screen.Plain(fmt.Sprintf("%s %s: %s %s", e.Side, e.CaseID, e.Class, e.ErrorName)))
+			a.Term.Message(screen.Plain(strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", e.Side, e.CaseID, e.Class, e.ErrorName))))
 			a.RejectIf(f.fail)
 		}
 	}

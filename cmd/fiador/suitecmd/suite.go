@@ -19,7 +19,8 @@ Exit codes:
   0  done
   1  a case has no answer (with --fail-on-error), or a rule is broken
   2  no answer`,
-		Example: `  fiador suite run cases.json --new http://127.0.0.1:8787
+		Example: `  fiador suite demo
+  fiador suite run cases.json --new http://127.0.0.1:8787
   fiador suite verify runs/new/nightly`,
-	}, Run(a), Verify(a))
+	}, Run(a), Verify(a), Replay(a), Demo(a))
 }
