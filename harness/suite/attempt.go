@@ -272,7 +272,7 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	if len(o.Body) == 0 {
 		return nil
 	}
-	text := x.redactor.Bytes(o.Body, !o.Whole)
+	text := x.redactor.Bytes(o.Body, !o.Whole && o.Recorded == nil) // a recording was redacted before it was cut
 	same := len(text) == len(o.Body)
 	cut := len(text) > x.Limits.MaxBodyBytes
 	if cut {
