@@ -33,7 +33,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 func TestPagesRun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
-		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "docs/agents.md", "docs/work-items.md", "specs/safe-run.md",
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "docs/tools.md", "docs/agents.md", "docs/work-items.md", "docs/suites.md", "specs/safe-run.md",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -55,6 +55,9 @@ func TestPagesRun(t *testing.T) {
 			case "docs/work-items.md":
 				needSandbox(t, "sh", "grep", "sort")
 				needPrograms(t, "jq")
+			case "docs/suites.md":
+				needSandbox(t, "python3")
+				needPrograms(t, "jq", "node", "curl")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			case "docs/logging.md", "specs/safe-run.md":
