@@ -191,6 +191,36 @@ func TestReadmePacks(t *testing.T) {
 	}
 }
 
+// TestReadmeSuites: the commands of the README's section on suites print the shown output, and
+// the page on suites shows the same files as examples/suite.
+func TestReadmeSuites(t *testing.T) {
+	needSandbox(t, "python3")
+	needPrograms(t, "jq")
+	texts := pages(t, "README.md", "docs/suites.md")
+	_, section, ok := strings.Cut(texts["README.md"], "\n## Suites\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	examples, err := filepath.Abs(filepath.Join(root, "examples"))
+	if !ok || !ended || err != nil {
+		t.Fatal("the README has no such section, or there is no repository: ", err)
+	}
+	for _, fault := range runPage(t, "```sh\ncp -r '"+examples+"' .\n```\n"+section).faults() {
+		t.Error(fault)
+	}
+	files, err := os.ReadDir(filepath.Join(examples, "suite"))
+	if err != nil || len(files) < 4 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(examples, "suite", f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(texts["docs/suites.md"], "\ncat >shop/"+f.Name()+" <<'END'\n"+string(b)+"END\n") {
+			t.Errorf("docs/suites.md does not show examples/suite/%s as it is", f.Name())
+		}
+	}
+}
+
 // TestStalePage: a page whose output differs from that of its commands is found, with the
 // line of the command.
 func TestStalePage(t *testing.T) {
