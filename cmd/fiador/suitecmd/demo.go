@@ -59,7 +59,7 @@ func show(ctx context.Context, a *cli.App, out string) error {
 	if err != nil {
 		return err
 	}
-	v, err := verdict(dir)
+	v, err := verdict(dir, nil)
 	if err != nil || !v.OK() {
 		return runerr.New(result.CodeInternal, "the demo has left a directory that is not valid", "run the demo again, alone in its folder")
 	}
