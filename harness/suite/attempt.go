@@ -66,10 +66,8 @@ func (x *attempts) run(ctx context.Context) outcome {
 		started := x.Now()
 		o := x.ask(ctx, text)
 		latency := x.Now().Sub(started)
-		if len(o.Stderr) > 0 {
-			if _, _, err := x.dir.Keep(asset.Other, x.ID, x.redactor.Bytes(o.Stderr, true)); err != nil {
-				return outcome{err: storeError(err)}
-			}
+		if err := x.stderr(o); err != nil {
+			return outcome{err: storeError(err)}
 		}
 		if class, _ := Failed(o); class == "" {
 			end, done := x.answered(&o, started, latency)
@@ -91,6 +89,16 @@ func (x *attempts) run(ctx context.Context) outcome {
 			return x.unanswered(Observed{Cancelled: true})
 		}
 	}
+}
+
+// stderr keeps the beginning of what an agent wrote to standard error.
+func (x *attempts) stderr(o Observed) error {
+	if len(o.Stderr) == 0 {
+		return nil
+	}
+	text := x.redactor.Bytes(o.Stderr, o.StderrCut)
+	_, _, err := x.dir.Keep(asset.Other, x.ID, text[:min(len(text), keptStderr)])
+	return err
 }
 
 // ask makes one attempt.
@@ -144,7 +152,7 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 		CaseID: x.ID, Version: x.side, Limits: x.Limits, Strict: x.Strict, WarnEvidence: x.WarnEvidence, Redactions: x.redactor.Applied(),
 	})
 	if len(faults) > 0 {
-		o.Answer, o.Message = faults[0].Msg, pointers(faults)
+		o.Answer, o.Message = faults[0].Word(), pointers(faults)
 		return end, false
 	}
 	for _, a := range answer.Assets {
@@ -213,14 +221,14 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	n := len(x.list) + 1
 	_, url := x.agent.Place()
 	if was := o.Recorded; was != nil {
-		name = x.redactor.Text(name)
+		name = x.header(name) // as another runner wrote it
 		o.Status, o.Message = was.Status, ""
 		if place, ok := strings.CutPrefix(was.ErrorMessage, phrase(class, name)+", "); ok {
 			o.Message = place // a message of another runner has other words
 		}
 	}
 	f := trial.Failure{
-		Type: trial.FailureType, Class: class, ErrorName: name, URL: url, Attempt: n,
+		Type: trial.FailureType, Class: class, ErrorName: name, URL: x.redactor.Text(url), Attempt: n,
 		TimeoutMS: x.Timeout.Milliseconds(), LatencyMS: latency.Milliseconds(), ErrorMessage: x.message(o, class, name),
 	}
 	if class == trial.HTTPError {
@@ -290,14 +298,14 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 		meta.BytesTotal = o.Total
 	}
 	if o.Encoding != "" {
-		coding := x.redactor.Text(canon.Cut(canon.Clean(o.Encoding)))
+		coding := x.header(o.Encoding)
 		meta.Encoding = &coding
 	}
 	for name, value := range o.Header {
 		if meta.Headers == nil {
 			meta.Headers = map[string]string{}
 		}
-		meta.Headers[name] = x.redactor.Text(canon.Cut(canon.Clean(value)))
+		meta.Headers[name] = x.header(value)
 	}
 	if kind, ok := meta.Headers["content-type"]; ok {
 		meta.ContentType = &kind
@@ -313,6 +321,12 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	snippet := Snippet(text, x.Limits.MaxInlineSnippetBytes)
 	f.BodySnippet, f.FullBodySavedTo, f.FullBodyMetaSavedTo = &snippet, &href, &at
 	return nil
+}
+
+// header returns the value of a header as a description has it. A secret is redacted before the
+// value is cut.
+func (x *attempts) header(value string) string {
+	return canon.Cut(canon.Clean(x.redactor.Text(value)))
 }
 
 // Snippet returns the beginning of a kept body, cut at a character, with U+FFFD for bytes that

@@ -7,9 +7,11 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/trial"
@@ -34,7 +36,7 @@ const keptStderr = 16 << 10
 func (x *Exec) Probe(ctx context.Context) error {
 	box, err := x.Runner.Start(ctx, x.Task.Sandbox)
 	if err != nil {
-		return err
+		return runerr.Sandbox(ctx, err)
 	}
 	x.mu.Lock()
 	x.isolation = box.Isolation
@@ -55,17 +57,23 @@ func (x *Exec) Kind() trial.Agent {
 // Ask runs the command once.
 func (x *Exec) Ask(ctx context.Context, q Request) (o Observed) {
 	t := x.Task
+	if end, ok := ctx.Deadline(); ok {
+		t.Budget = max(time.Millisecond, min(t.Budget, time.Until(end)))
+	}
 	t.Stdin = []io.Reader{io.MultiReader(bytes.NewReader(q.Text), strings.NewReader("\n"))}
-	t.Stdout, t.Stderr, t.Cut = command.Stream{Keep: int64(q.Most) + beyond}, command.Stream{Keep: keptStderr}, true
+	most := int64(q.Most) + beyond
+	t.Stdout, t.Stderr, t.Cut = command.Stream{Keep: most, Tee: &bound{most}}, command.Stream{Keep: keptStderr + beyond}, true
 	t.Ignore = func(string) bool { return true }
-	p, err := execute.Perform(ctx, x.Runner, t)
+	run, stop := undated(ctx)
+	defer stop()
+	p, err := execute.Perform(run, x.Runner, t)
 	o.Sent = true
 	if err != nil {
 		o.ended(ctx, "spawn_failed")
 		return o
 	}
 	defer p.Close()
-	o.Body, o.Stderr = p.Stdout.Bytes, p.Stderr.Bytes
+	o.Body, o.Stderr, o.StderrCut = p.Stdout.Bytes, p.Stderr.Bytes, p.Stderr.Truncated || len(p.Stderr.Bytes) > keptStderr
 	o.Whole = !p.Stdout.Truncated
 	if len(o.Body) > q.Most || p.Stdout.Truncated {
 		o.TooLarge, o.Whole = true, false
@@ -82,12 +90,39 @@ func (x *Exec) Ask(ctx context.Context, q Request) (o Observed) {
 	return o
 }
 
+// bound is a Tee that ends a command when it has written more than is read.
+type bound struct{ left int64 }
+
+func (b *bound) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errors.New("the answer is too large")
+	}
+	return len(p), nil
+}
+
+// undated returns a context that is cancelled with ctx and has no deadline: the budget of the
+// command ends an attempt, so that what came until then is known. The context ends all the same
+// if the command outlives its budget for long.
+func undated(ctx context.Context) (context.Context, context.CancelFunc) {
+	const grace = 10 * time.Second
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if end, ok := ctx.Deadline(); ok {
+		run, cancel = context.WithDeadline(context.WithoutCancel(ctx), end.Add(grace))
+	}
+	detach := context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel()
+		}
+	})
+	return run, func() { detach(); cancel() }
+}
+
 // ended notes why a command has no answer: the end of the attempt's time, or a word.
 func (o *Observed) ended(ctx context.Context, word string) {
 	switch {
-	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) || word == "timeout":
+	case word == "timeout" || errors.Is(ctx.Err(), context.DeadlineExceeded) && word == "spawn_failed":
 		o.Deadline, o.Whole = "run", false
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		o.Cancelled = true
 	default:
 		o.Fault = word

@@ -3,6 +3,7 @@ package suite
 import (
 	"net/http"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
 )
 
@@ -25,6 +26,7 @@ type Observed struct {
 	Header     map[string]string `json:"-"` // the headers that a description keeps
 	RetryAfter string            `json:"-"`
 	Stderr     []byte            `json:"-"` // of an agent that is a command, the beginning
+	StderrCut  bool              `json:"-"` // there was more of it
 	Message    string            `json:"-"` // an offset or pointers, for people
 	Recorded   *trial.Failure    `json:"-"` // the failure of a recording; nil: not of one
 }
@@ -42,10 +44,10 @@ const (
 	faultCoding   = "content_decoding"
 )
 
-// network are the faults of class network_error.
-func network(fault string) bool {
+// early are the faults of class network_error that count before the size of a body does.
+func early(fault string) bool {
 	switch fault {
-	case faultDNS, faultTLS, faultRefused, faultReset, faultClosed, faultShort, faultDial, faultProtocol:
+	case faultDNS, faultTLS, faultRefused, faultReset, faultClosed, faultShort:
 		return true
 	}
 	return false
@@ -64,12 +66,16 @@ func Failed(o Observed) (class trial.Class, name string) {
 		return trial.Timeout, "deadline_" + o.Deadline
 	case o.Status != 0 && (o.Status < 200 || o.Status > 299):
 		return trial.HTTPError, ""
-	case network(o.Fault):
+	case early(o.Fault):
 		return trial.NetworkError, o.Fault
-	case o.Fault != "":
+	case o.Fault == faultCoding:
 		return trial.Other, o.Fault
 	case o.TooLarge:
 		return trial.Other, "body_too_large"
+	case o.Fault == faultDial || o.Fault == faultProtocol:
+		return trial.NetworkError, o.Fault
+	case o.Fault != "":
+		return trial.Other, o.Fault
 	case o.JSON != "":
 		return trial.InvalidJSON, o.JSON
 	case o.Answer != "":
@@ -94,7 +100,7 @@ func retried(o Observed, class trial.Class, idempotent bool) bool {
 	return class == trial.Timeout || class == trial.NetworkError || class == trial.HTTPError && o.Status >= 500
 }
 
-// phrases are the messages of failures, by name.
+// phrase is the message of a failure.
 func phrase(class trial.Class, name string) string {
 	switch name {
 	case "interrupted":
@@ -141,12 +147,33 @@ func phrase(class trial.Class, name string) string {
 		return "the recording of this case cannot be read"
 	case "internal":
 		return "the runner has failed; the other cases are not concerned"
+	case "oom":
+		return "the command used more memory than the policy allows"
+	case "output_limit":
+		return "the command wrote more to files than the policy allows"
+	case "call_output":
+		return "the command repeated a secret, so its output was thrown away"
+	case "call_refused":
+		return "the program of the command is not the one that the policy decided about"
 	}
+	return phraseOf(class, name)
+}
+
+// phraseOf is the phrase for a name that stands for a class of failures, or is not known.
+func phraseOf(class trial.Class, name string) string {
 	switch class {
 	case trial.InvalidJSON:
-		return "the answer is not JSON that every reader reads alike"
+		text := "the answer is not JSON that every reader reads alike"
+		if why := unread(canon.Kind(name)); why != "" {
+			text += ": " + why
+		}
+		return text
 	case trial.SchemaMismatch:
-		return "the answer is JSON, and no answer of an agent"
+		text := "the answer is JSON, and no answer of an agent"
+		if why := trial.FaultText(name); why != "" {
+			text += ": " + why
+		}
+		return text
 	case trial.HTTPError:
 		return "the agent answered with a status that is no success"
 	case trial.Timeout:
@@ -154,5 +181,30 @@ func phrase(class trial.Class, name string) string {
 	case trial.NetworkError:
 		return "the agent could not be reached, or left"
 	}
-	return "the command reached a limit"
+	return "the answer is not whole"
+}
+
+// unread says why a text is no JSON.
+func unread(kind canon.Kind) string {
+	switch kind {
+	case canon.KindEncoding:
+		return "it is not UTF-8 without a byte order mark"
+	case canon.KindSyntax:
+		return "the grammar is broken"
+	case canon.KindDuplicate:
+		return "a name stands twice in an object"
+	case canon.KindDepth:
+		return "it is nested too deep"
+	case canon.KindNumber:
+		return "a number is out of range"
+	case canon.KindCharacter:
+		return "a string has half a surrogate pair, or no character"
+	case canon.KindTrailing:
+		return "something follows the value"
+	case canon.KindValues:
+		return "it has too many values"
+	case canon.KindSize:
+		return "it has too many bytes"
+	}
+	return ""
 }

@@ -59,10 +59,9 @@ func (h HTTP) Kind() trial.Agent { return trial.Agent{Transport: "http"} }
 
 // Ask sends one request.
 func (h HTTP) Ask(ctx context.Context, r Request) (o Observed) {
-	var connected, wrote atomic.Bool
+	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { connected.Store(true) },
-		WroteHeaders: func() { wrote.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
 	_, at := h.Place()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(r.Text))
@@ -78,7 +77,7 @@ func (h HTTP) Ask(ctx context.Context, r Request) (o Observed) {
 	t := outbound.OneRequest(maxHead)
 	defer t.CloseIdleConnections()
 	resp, err := t.RoundTrip(req)
-	o.Sent = wrote.Load()
+	o.Sent = connected.Load() // from then on, bytes of the request are on their way
 	if err != nil {
 		phase := "dial"
 		if connected.Load() {

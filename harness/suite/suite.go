@@ -255,12 +255,17 @@ func (p Plan) places() error {
 func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 	s := &session{runner: r, side: side, agent: r.Agents[side], begun: r.Now(), kept: map[string]trial.Class{}}
 	base, _ := s.agent.Place()
+	plain := r.Rules.Redactor()
+	provenance := make(map[string]string, len(r.Provenance))
+	for key, value := range r.Provenance {
+		provenance[plain.Text(key)] = plain.Text(value)
+	}
 	s.doc = trial.Run{
-		SchemaVersion: trial.RunVersion, RunID: r.RunID, Version: side, GeneratedAt: stamp(s.begun), BaseURL: base,
-		CasesPath: r.CasesPath, CasesSHA256: canon.Sum(r.CasesText), OutDir: r.OutPath, RunnerVersion: r.Version,
+		SchemaVersion: trial.RunVersion, RunID: r.RunID, Version: side, GeneratedAt: stamp(s.begun), BaseURL: plain.Text(base),
+		CasesPath: plain.Text(r.CasesPath), CasesSHA256: canon.Sum(r.CasesText), OutDir: plain.Text(r.OutPath), RunnerVersion: r.Version,
 		TimeoutMS: r.Timeout.Milliseconds(), Retries: r.Retries, Concurrency: r.Concurrency,
 		RetryPolicy: trial.RetryPolicy{Classes: []string{"dial", "http_429", "http_503"}, Backoff: "exponential", Jitter: true},
-		Limits:      r.Limits, Agent: s.agent.Kind(), Provenance: r.Provenance,
+		Limits:      r.Limits, Agent: s.agent.Kind(), Provenance: provenance,
 	}
 	for _, c := range r.Cases {
 		s.doc.SelectedCaseIDs = append(s.doc.SelectedCaseIDs, c.ID)

@@ -32,6 +32,8 @@ type agents struct {
 	host   *sandbox.Host // of agents that are commands; nil: there is none
 	gate   *harness.Gate
 	open   []func() error // closes what was opened
+
+	secrets []string // values of variables that commands get
 }
 
 // close closes what the agents have opened.
@@ -112,6 +114,9 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 		return nil, text.Invalid("/argv", err.Error(), "correct the command")
 	}
 	req := harness.Request{Source: source, Path: filepath.Base(file), Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone}
+	if doc.Work != "" && !filepath.IsLocal(doc.Work) {
+		return nil, text.Invalid("/work", "the folder is not beneath that of the document", "name a folder beside the document")
+	}
 	if doc.Work != "" {
 		if req.Folders.Work, err = cli.RealPath(filepath.Join(filepath.Dir(file), doc.Work)); err != nil {
 			return nil, runerr.Unreadable(screen.Folder(doc.Work), runerr.Reason(err), "name a folder beside the document")
@@ -144,6 +149,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 			return nil, err
 		}
 		task.Env = append(task.Env, value)
+		g.secrets = append(g.secrets, strings.TrimPrefix(value, name+"="))
 	}
 	x := &suite.Exec{Name: filepath.Base(file), Task: task, Runner: g.host}
 	return x, x.Probe(ctx)

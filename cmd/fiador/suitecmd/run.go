@@ -195,7 +195,7 @@ func (f *runFlags) plan(ctx context.Context, a *cli.App, name string, from *agen
 	if len(p.Agents) == 0 {
 		return p, cli.Usage("name it with --new or --baseline", "which agent?")
 	}
-	if p.Rules, err = f.rules(ctx, a, secrets); err != nil {
+	if p.Rules, err = f.rules(ctx, a, append(secrets, from.secrets...)); err != nil {
 		return p, err
 	}
 	if f.sign != "" {
@@ -294,7 +294,7 @@ func (f *runFlags) rules(ctx context.Context, a *cli.App, secrets []string) (*re
 	}
 	rules, err := redact.New(*c, secrets...)
 	if err != nil {
-		return nil, cli.Usage("correct the list of --redact, or the value of a header", "%s", err)
+		return nil, cli.Usage("correct the list of --redact, or the value of a variable", "%s", err)
 	}
 	return rules, nil
 }
