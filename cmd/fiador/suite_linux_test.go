@@ -21,6 +21,7 @@ import (
 // wild is an agent that does what the id of a case says. It counts requests.
 type wild struct {
 	base string
+	acts map[string]act // by the id of the case
 	mu   sync.Mutex
 	n    map[string]int
 }
@@ -31,7 +32,7 @@ func newWild(t *testing.T) *wild {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wild{base: "http://" + l.Addr().String(), n: map[string]int{}}
+	w := &wild{base: "http://" + l.Addr().String(), acts: wildly, n: map[string]int{}}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -69,7 +70,7 @@ func (w *wild) serve(c *net.TCPConn) {
 	w.n[asked.CaseID]++
 	n := w.n[asked.CaseID]
 	w.mu.Unlock()
-	do, known := wildly[asked.CaseID]
+	do, known := w.acts[asked.CaseID]
 	if !known {
 		do = say(200, "application/json", answer(asked.CaseID, asked.Version, ""))
 	}

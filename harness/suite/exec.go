@@ -74,10 +74,7 @@ func (x *Exec) Ask(ctx context.Context, q Request) (o Observed) {
 	}
 	defer p.Close()
 	o.Body, o.Stderr, o.StderrCut = p.Stdout.Bytes, p.Stderr.Bytes, p.Stderr.Truncated || len(p.Stderr.Bytes) > keptStderr
-	o.Whole = !p.Stdout.Truncated
-	if len(o.Body) > q.Most || p.Stdout.Truncated {
-		o.TooLarge, o.Whole = true, false
-	}
+	o.Whole, o.TooLarge = !p.Stdout.Truncated, len(o.Body) > q.Most
 	end := p.Observed.Command
 	switch {
 	case end == nil:

@@ -142,7 +142,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 	}
 	for _, name := range doc.Env {
 		if faults := contract.CheckEnvironment("", map[string]string{name: ""}, contract.AllowList(g.gate.Profile.EnvAllow)); len(faults) > 0 {
-			return nil, runerr.New(result.CodeProfile, screen.Path(file)+": "+name+" "+faults[0].Msg, faults[0].Hint)
+			return nil, runerr.New(result.CodeProfile, screen.Path(file)+": "+faults[0].Msg, faults[0].Hint)
 		}
 		value, err := task.Secrets.ReadEnv(screen.Path(file), name)
 		if err != nil {

@@ -1,0 +1,309 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/harness/rehearsal"
+)
+
+// planted is a text with a secret that a rule finds.
+type planted struct{ rule, text, secret string }
+
+// secretsOfRules takes some vectors of every built-in rule.
+func secretsOfRules(t *testing.T) (list []planted) {
+	t.Helper()
+	files, err := filepath.Glob("../../specs/vectors/redact/*.json")
+	if err != nil || len(files) < 15 {
+		t.Fatalf("%d files (%v)", len(files), err)
+	}
+	for _, file := range files {
+		var doc struct {
+			Vectors []struct {
+				Text []string
+				Want string
+			}
+		}
+		src, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(src, &doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule, n := strings.TrimSuffix(filepath.Base(file), ".json"), 0
+		for _, v := range doc.Vectors {
+			before, after, ok := strings.Cut(v.Want, "[redacted:"+rule+"]")
+			text := strings.Join(v.Text, "")
+			if !ok || strings.Contains(after, "[redacted:") || n == 3 || !strings.HasPrefix(text, before) || !strings.HasSuffix(text, after) {
+				continue
+			}
+			if secret := text[len(before) : len(text)-len(after)]; len(secret) >= 12 {
+				list, n = append(list, planted{rule, text, secret}), n+1
+			}
+		}
+		if n == 0 {
+			t.Fatalf("%s has no secret", file)
+		}
+	}
+	return list
+}
+
+const (
+	headerSecret  = "Hd-9fK2-echo-71a0-\"q\"-Zz"
+	learnedSecret = "correct-horse-42"
+	listedSecret  = "listed-pine-8831"
+	patternSecret = "ZX-20391-77"
+	namedSecret   = "kite-under-name-5"
+)
+
+// half says the first half of a body, and waits.
+func half(body string) act {
+	return func(c *net.TCPConn, _ string, _ int) {
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n%s", body)
+		time.Sleep(8 * time.Second)
+	}
+}
+
+// leaky are acts that repeat secrets in every place that an agent has.
+func leaky(all []planted) map[string]act {
+	var texts []string
+	for _, p := range all {
+		texts = append(texts, p.text)
+	}
+	every := strings.Join(append(texts, headerSecret, "password: \""+learnedSecret+"\"", learnedSecret, listedSecret, patternSecret), "\n")
+	once, _ := json.Marshal(every)
+	twice, _ := json.Marshal(string(once))
+	names, _ := json.Marshal(map[string]string{every: "1", headerSecret: "2", "seal_code": namedSecret})
+	more := fmt.Sprintf(`,"workflow_id":%s,"trace_anchor":{"a":%s},"notes":[%s,%s],"apiKey":%q,"copy":"x %s y"`, once, once, names, twice, learnedSecret, learnedSecret)
+	acts := map[string]act{
+		"ok": func(c *net.TCPConn, version string, n int) {
+			body := fmt.Sprintf(`{"case_id":"ok","version":%q,"proposed_actions":[{"action_id":"a","action_type":"t","tool_name":"x","params":%s}],
+				"events":[{"type":"tool_call","ts":1,"call_id":"c","tool":"x","args":%s},{"type":"tool_result","ts":2,"call_id":"c","status":"ok","payload":%s},
+				{"type":"retrieval","ts":3,"query":%s,"doc_ids":[%s],"snippets":[%s]}],"final_output":{"content_type":"text","content":%s}%s}`,
+				version, names, names, "["+strings.Repeat(string(once)+",", 10)+"1]", once, once, once, once, more)
+			text(body)(c, version, n)
+		},
+		"json":    func(c *net.TCPConn, v string, n int) { text(answer("other", v, more))(c, v, n) },
+		"500":     say(500, "text/html", every),
+		"escaped": say(500, "application/json", string(once)),
+		"twice":   say(404, "application/json", string(twice)),
+		"words":   text(every),
+		"gzip":    say(200, "application/json", zipped(every), "Content-Encoding: gzip"),
+		"gzip500": say(500, "application/json", zipped(string(once)), "Content-Encoding: gzip"),
+		"head":    raw("HTTP/1.1 500 " + headerSecret + "\r\nServer: " + headerSecret + strings.Repeat("y", 90) + "\r\nX-Request-Id: " + strings.Repeat("a", 100) + " " + headerSecret + "\r\nContent-Type: x/" + headerSecret + "\r\nContent-Length: 2\r\n\r\nno"),
+		"coding":  raw("HTTP/1.1 500 x\r\nContent-Encoding: " + headerSecret + "\r\nContent-Length: 2\r\n\r\nno"),
+		"named":   say(500, "application/json", `{"seal_code": "`+namedSecret+`", "copy": "`+namedSecret+`"}`),
+		"later":   func(c *net.TCPConn, v string, n int) { until2(every)(c, v, n) },
+		"drip":    half("so far " + headerSecret[:len(headerSecret)/2]),
+	}
+	for i, p := range all {
+		if i%3 == 0 {
+			acts["drip-"+p.rule] = half("so far " + p.text[:strings.Index(p.text, p.secret)+len(p.secret)-2])
+			acts["astride-"+p.rule] = astride(p.text, strings.Index(p.text, p.secret)+len(p.secret)/2)
+		}
+	}
+	for i := 1; i < len(headerSecret); i += 4 {
+		acts[fmt.Sprintf("astride%d", i)] = astride(headerSecret, i)
+	}
+	return acts
+}
+
+// until2 says 503 with a body once, and an answer then.
+func until2(body string) act {
+	return func(c *net.TCPConn, version string, n int) {
+		if n == 1 {
+			say(503, "text/plain", body, "Retry-After: 0")(c, version, n)
+			return
+		}
+		text(answer("later", version, ""))(c, version, n)
+	}
+}
+
+// secretCap is the size of the largest body in these tests.
+const secretCap = 250_000
+
+// astride says a body in which the cap cuts a text at a place.
+func astride(secret string, at int) act {
+	return say(200, "text/plain", strings.Repeat("word ", secretCap/5)[:secretCap-at-1]+" "+secret+" "+strings.Repeat("more ", 10_000))
+}
+
+// TestSuiteSecrets: no secret stands in a file, on stdout or on stderr, wherever an agent or a
+// case repeats it, and the cases say which rules have replaced some.
+func TestSuiteSecrets(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	b, w, all := newBench(t), newWild(t), secretsOfRules(t)
+	w.acts = leaky(all)
+	var cases []map[string]any
+	for id := range w.acts {
+		cases = append(cases, map[string]any{"id": id, "title": all[len(cases)%len(all)].text, "input": map[string]any{"user": "use " + headerSecret + " and " + listedSecret, "context": map[string]any{"password": learnedSecret}}})
+	}
+	doc, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := put(t, b.dir, "cases.json", string(doc))
+	further := put(t, b.dir, "redact.json", `{"schema_version":"redact.v1","literals":["`+listedSecret+`"],"patterns":["ZX-[0-9]+-[0-9]+"],"names":["seal_code"]}`)
+	out := filepath.Join(b.dir, "out")
+	cmd, stdout, stderr := b.command(t, "suite", "run", list, "--new", w.base+"/"+listedSecret, "--out", out, "--run-id", "r", "--timeout", "3s", "--concurrency", "16",
+		"--header", "Authorization=AGENT_KEY", "--redact", further, "--max-body-bytes", fmt.Sprint(secretCap), "--provenance", "build="+headerSecret)
+	cmd.Env = append(cmd.Env, "AGENT_KEY="+headerSecret)
+	if code := status(t, cmd.Run()); code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	dir := filepath.Join(out, "new", "r")
+	hidden := map[string]string{"header": headerSecret, "half of the header": headerSecret[:len(headerSecret)/2], "learned": learnedSecret, "listed": listedSecret, "pattern": patternSecret, "named": namedSecret}
+	for i, p := range all {
+		hidden[fmt.Sprintf("%s %d", p.rule, i)] = p.secret
+		if p.rule != "pem_key" && p.rule != "url_password" {
+			hidden[fmt.Sprintf("%s %d, a part", p.rule, i)] = p.secret[:len(p.secret)*2/3]
+		}
+	}
+	shown := filesOf(t, dir)
+	shown["stdout"], shown["stderr"] = stdout.String(), stderr.String()
+	for name, text := range shown {
+		for what, secret := range hidden {
+			quoted, _ := json.Marshal(secret)
+			if strings.Contains(text, secret) || strings.Contains(text, strings.Trim(string(quoted), `"`)) {
+				i := max(strings.Index(text, secret), 0)
+				t.Errorf("%s has %s: …%.200q", name, what, text[max(0, i-60):])
+			}
+		}
+	}
+	rules := []string{"learned", "literal", "pattern"}
+	for _, p := range all {
+		rules = append(rules, p.rule)
+	}
+	slices.Sort(rules)
+	rules = slices.Compact(rules)
+	for _, id := range []string{"ok", "json", "500", "escaped", "twice", "words", "gzip", "gzip500"} {
+		c := readCase(t, dir, id)
+		if (c.Status == "ok") != (id == "ok") {
+			t.Errorf("%s: %s", id, c.end())
+		}
+		for _, r := range rules {
+			if !slices.Contains(c.Output.Redacted, r) && !slices.Contains(c.Failure.Redacted, r) {
+				t.Errorf("%s: %s is not in %q%q", id, r, c.Output.Redacted, c.Failure.Redacted)
+			}
+		}
+	}
+	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestSuiteAttempts: one attempt is one request. What the agent has not acted on is tried again,
+// and with idempotent what it may have acted on too. Every attempt stands in the case, with the
+// body that came.
+func TestSuiteAttempts(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	b, w := newBench(t), newWild(t)
+	later := func(after string) act { return say(503, "text/plain", "later "+after, "Retry-After: "+after) }
+	date := func(d time.Duration) string {
+		return time.Now().Add(d).UTC().Format("Mon, 02 Jan 2006 15:04:05") + " GMT"
+	}
+	kinds := map[string]struct {
+		act          act
+		once, idem   int // requests without and with idempotent, with two retries
+		class, named string
+	}{
+		"timeout": {hang, 1, 3, "timeout", "deadline_head"}, "reset": {reset, 1, 3, "network_error", "conn_reset"}, "closed": {raw(""), 1, 3, "network_error", "closed_before_response"},
+		"short": {wildly["short"], 1, 3, "network_error", "short_body"}, "500": {say(500, "text/plain", "broken"), 1, 3, "http_error", ""}, "404": {say(404, "text/plain", "none"), 1, 1, "http_error", ""},
+		"429": {say(429, "text/plain", "busy", "Retry-After: 0"), 3, 3, "http_error", ""}, "503": {later("0"), 3, 3, "http_error", ""}, "date": {later(date(-time.Hour)), 3, 3, "http_error", ""},
+		"day": {later("86400"), 1, 1, "http_error", ""}, "31": {later("31"), 1, 1, "http_error", ""}, "tomorrow": {later(date(24 * time.Hour)), 1, 1, "http_error", ""},
+		"words": {text("words"), 1, 1, "invalid_json", "syntax"}, "array": {text("[]"), 1, 1, "schema_mismatch", "root_type"}, "large": {wildly["large"], 1, 1, "other", "body_too_large"},
+		"gzip": {wildly["gzip"], 1, 1, "other", "content_decoding"}, "302": {wildly["302"], 1, 1, "http_error", ""}, "1-second": {later("1"), 3, 3, "http_error", ""},
+	}
+	w.acts = map[string]act{}
+	var cases []map[string]any
+	for id, k := range kinds {
+		for _, idempotent := range []bool{false, true} {
+			name := fmt.Sprintf("%s.%t", id, idempotent)
+			w.acts[name] = k.act
+			cases = append(cases, map[string]any{"id": name, "input": map[string]any{"user": ""}, "metadata": map[string]any{"idempotent": idempotent}})
+		}
+	}
+	doc, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, out := put(t, b.dir, "cases.json", string(doc)), filepath.Join(b.dir, "out")
+	sum := map[string]int{}
+	for _, retries := range []int{0, 2} {
+		run := fmt.Sprint("r", retries)
+		_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", "1500ms", "--concurrency", "32", "--retries", fmt.Sprint(retries))
+		if code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s", code, stderr)
+		}
+		for id, k := range kinds {
+			for name, want := range map[string]int{id + ".false": k.once, id + ".true": k.idem} {
+				if retries == 0 {
+					want = 1
+				}
+				c := readCase(t, filepath.Join(out, "new", run), name)
+				n := w.requests(name) - sum[name]
+				sum[name] += n
+				if n != want || len(c.Attempts) != want {
+					t.Errorf("%s, %d retries: %d requests, %d attempts, want %d", name, retries, n, len(c.Attempts), want)
+				}
+				for _, a := range c.Attempts {
+					if a.Class != k.class || a.Name != k.named || (a.Body == "") != (c.Failure.Body == nil) {
+						t.Errorf("%s: attempt %+v", name, a)
+					}
+				}
+				if c.Failure.Class != k.class || c.Failure.Name != k.named {
+					t.Errorf("%s: %s", name, c.end())
+				}
+			}
+		}
+		if stdout, stderr, code := b.run(t, "suite", "verify", filepath.Join(out, "new", run)); code != cli.ExitAccepted {
+			t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+		}
+	}
+	_, stderr, code := b.run(t, "suite", "run", list, "--new", "http://127.0.0.1:1", "--out", out, "--run-id", "nobody", "--only", "404.false", "--retries", "3")
+	c := readCase(t, filepath.Join(out, "new", "nobody"), "404.false")
+	if code != cli.ExitAccepted || c.end() != "network_error conn_refused" || len(c.Attempts) != 4 || c.Failure.Body != nil {
+		t.Errorf("nobody listens: exit status %d, %+v\n%s", code, c, stderr)
+	}
+}
+
+// TestSuiteMemory: however large answers are, a run stays within its bound.
+func TestSuiteMemory(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
+	b, w := newBench(t), newWild(t)
+	w.acts = map[string]act{}
+	values := "[" + strings.Repeat("0,", 999_990) + "0]"
+	var large []string
+	for i := range 8 {
+		large = append(large, fmt.Sprint("large", i), fmt.Sprint("error", i), fmt.Sprint("values", i))
+		w.acts[fmt.Sprint("large", i)] = func(c *net.TCPConn, v string, n int) { text(strings.Repeat("x y ", 50<<18))(c, v, n) }
+		w.acts[fmt.Sprint("error", i)] = func(c *net.TCPConn, v string, n int) {
+			say(500, "text/plain", strings.Repeat(`{\"a\": `, 50<<17))(c, v, n)
+		}
+		w.acts[fmt.Sprint("values", i)] = text(values)
+	}
+	const bound = (2*8*2*(2_000_000+64<<10) + 128<<20) >> 10
+	for _, kind := range []string{"large", "error", "values"} {
+		ids := slices.DeleteFunc(slices.Clone(large), func(id string) bool { return !strings.HasPrefix(id, kind) })
+		cmd, stdout, stderr := b.command(t, "suite", "run", b.cases(t, ids...), "--baseline", w.base, "--new", w.base, "--out", filepath.Join(b.dir, "out"), "--run-id", kind, "--concurrency", "8")
+		if code := status(t, cmd.Run()); code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+		t.Logf("%s: %d KiB of %d", kind, peak, bound)
+		if peak > bound {
+			t.Errorf("%s: %d KiB, more than %d", kind, peak, bound)
+		}
+	}
+}
