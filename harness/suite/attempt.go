@@ -280,7 +280,7 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	if len(o.Body) == 0 {
 		return nil
 	}
-	text := x.redactor.Bytes(o.Body, !o.Whole && o.Recorded == nil) // a recording was redacted before it was cut
+	text := x.redacted(o)
 	same := len(text) == len(o.Body)
 	cut := len(text) > x.Limits.MaxBodyBytes
 	if cut {
@@ -321,6 +321,14 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	snippet := Snippet(text, x.Limits.MaxInlineSnippetBytes)
 	f.BodySnippet, f.FullBodySavedTo, f.FullBodyMetaSavedTo = &snippet, &href, &at
 	return nil
+}
+
+// redacted returns the body without secrets. It takes the place of an answer that is decoded: the
+// search for secrets needs many times the size of the body.
+func (x *attempts) redacted(o Observed) []byte {
+	x.decoding <- struct{}{}
+	defer func() { <-x.decoding }()
+	return x.redactor.Bytes(o.Body, !o.Whole && o.Recorded == nil) // a recording was redacted before it was cut
 }
 
 // header returns the value of a header as a description has it. A secret is redacted before the

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -124,7 +125,7 @@ func (o *Observed) read(ctx context.Context, resp *http.Response, most int) {
 		}
 		from = z
 	}
-	body, err := io.ReadAll(io.LimitReader(from, int64(most)+beyond))
+	body, err := readUpTo(from, most+beyond)
 	o.Body = body
 	switch {
 	case len(body) > most:
@@ -136,6 +137,30 @@ func (o *Observed) read(ctx context.Context, resp *http.Response, most int) {
 	default:
 		o.failed(ctx, err, "body")
 	}
+}
+
+// readUpTo reads at most so many bytes. Unlike io.ReadAll, it does not hold more than twice of
+// what came.
+func readUpTo(from io.Reader, most int) ([]byte, error) {
+	const step = 64 << 10
+	var chunks [][]byte
+	for most > 0 {
+		chunk, n := make([]byte, min(step, most)), 0
+		var err error
+		for n < len(chunk) && err == nil {
+			var m int
+			m, err = from.Read(chunk[n:])
+			n += m
+		}
+		chunks, most = append(chunks, chunk[:n]), most-n
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return slices.Concat(chunks...), err
+		}
+	}
+	return slices.Concat(chunks...), nil
 }
 
 // failed notes why an attempt has ended in a phase: dial, head or body.

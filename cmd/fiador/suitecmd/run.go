@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -136,6 +137,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 			a.RejectIf(f.fail)
 		}
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(f.memory()))
 	a.Busy.Enter()
 	defer a.Busy.LeaveSoon(ctx)
 	defer context.AfterFunc(ctx, endAtOnce)()
@@ -162,6 +164,13 @@ func endAtOnce() {
 			signal.Reset(s)
 		}
 	}
+}
+
+// memory is the size of the heap from which on garbage is collected at once: three quarters of
+// what a run may need, which is twice the largest body for every case at once, on both sides.
+func (f *runFlags) memory() int64 {
+	const base, head = 128 << 20, 64 << 10
+	return (2*2*int64(f.concurrency)*int64(f.maxBody+head) + base) / 4 * 3
 }
 
 // plan makes the plan of the run.
