@@ -14,7 +14,7 @@
 // files, ".tmp-N", and perhaps assets that no case file names. An error leaves what stood there.
 //
 // [Create], [Resume] and [Open] open the directory once, and every access is beneath it. So a
-// directory that is replaced by a link later leads nowhere else.
+// directory that is replaced by a link later leads nowhere else, and [Dir.InPlace] notices it.
 package asset
 
 import (

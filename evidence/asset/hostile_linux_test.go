@@ -503,3 +503,24 @@ func TestNoPathOfTheMachine(t *testing.T) {
 		t.Error("wrote in a closed directory")
 	}
 }
+
+// TestInPlace: a directory that is moved, or replaced by a link, is noticed.
+func TestInPlace(t *testing.T) {
+	for _, part := range []string{"new/r", "new", "."} {
+		out := filepath.Join(t.TempDir(), "out")
+		d, err := asset.Create(out, "new", "r")
+		ok(t, err, d.InPlace())
+		place := filepath.Join(out, part)
+		ok(t, os.Rename(place, place+"-moved"))
+		if err := d.InPlace(); !errors.Is(err, asset.ErrMoved) {
+			t.Errorf("%s is gone: %v", part, err)
+		}
+		if part != "." { // OUT itself may be a link from the beginning
+			ok(t, os.Symlink(place+"-moved", place))
+			if err := d.InPlace(); !errors.Is(err, asset.ErrMoved) {
+				t.Errorf("%s is a link: %v", part, err)
+			}
+		}
+		ok(t, d.Close())
+	}
+}
