@@ -28,6 +28,9 @@ func secretsOfRules(t *testing.T) (list []planted) {
 		t.Fatalf("%d files (%v)", len(files), err)
 	}
 	for _, file := range files {
+		if name := filepath.Base(file); name == "answers.json" || name == "bodies.json" {
+			continue // of no single rule
+		}
 		var doc struct {
 			Vectors []struct {
 				Text []string
