@@ -94,10 +94,11 @@ func TestReplayFailures(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- r.Serve(ctx, l, func() error { return nil }) }()
-			asked, done := context.WithTimeout(ctx, 500*time.Millisecond)
-			if c.want[:7] != "timeout" {
-				asked, done = context.WithTimeout(ctx, time.Minute)
+			limit := time.Minute
+			if class == trial.Timeout {
+				limit = 500 * time.Millisecond
 			}
+			asked, done := context.WithTimeout(ctx, limit)
 			o := HTTP{Base: "http://" + l.Addr().String()}.Ask(asked, q)
 			done()
 			class, name = Failed(o)
