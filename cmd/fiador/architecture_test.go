@@ -223,6 +223,7 @@ var levels = []string{
 	"harness",
 	"harness/agent harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold harness/workflow/history",
 	"harness/hook harness/suite harness/workflow",
+	"harness/suite/recording",
 	"cmd/fiador/cli",
 	"cmd/fiador/cli/decisions cmd/fiador/cli/folders cmd/fiador/cli/ledgers cmd/fiador/cli/policies cmd/fiador/cli/sandboxes",
 	"cmd/fiador/cli/packs",

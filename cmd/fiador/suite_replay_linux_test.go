@@ -227,7 +227,7 @@ func TestSuiteDemo(t *testing.T) {
 			t.Errorf("there is no line %q in\n%s", line, stdout)
 		}
 	}
-	dir, err := filepath.Abs(filepath.Join(root, "harness", "suite", "demo", "recording"))
+	dir, err := filepath.Abs(filepath.Join(root, "harness", "suite", "recording", "demo", "recording"))
 	if err != nil {
 		t.Fatal(err)
 	}

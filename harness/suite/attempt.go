@@ -67,7 +67,7 @@ func (x *attempts) run(ctx context.Context) outcome {
 		o := x.ask(ctx, text)
 		latency := x.Now().Sub(started)
 		if err := x.stderr(o); err != nil {
-			return outcome{err: storeError(err)}
+			return outcome{err: StoreError(err)}
 		}
 		if class, _ := Failed(o); class == "" {
 			end, done := x.answered(&o, started, latency)
@@ -80,7 +80,7 @@ func (x *attempts) run(ctx context.Context) outcome {
 		if !again {
 			return x.failed(o, started, latency)
 		}
-		if err := x.attempt(o, started, latency); err != nil {
+		if _, err := x.note(o, started, latency); err != nil {
 			return outcome{err: err}
 		}
 		select {
@@ -127,8 +127,8 @@ type requestMeta struct {
 
 var requestPlan canon.Plan[request]
 
-// maxValues is how many values an answer may have.
-const maxValues = 200_000
+// MaxValues is how many values an answer may have.
+const MaxValues = 200_000
 
 // answered reads an answer. If it is one, answered writes the file of the case, and done says so;
 // otherwise it notes in o why it is none.
@@ -139,7 +139,7 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 		o.JSON = "empty_body"
 		return end, false
 	}
-	value, err := canon.ParseLiteral(o.Body, x.Limits.MaxBodyBytes, maxValues)
+	value, err := canon.ParseLiteral(o.Body, x.Limits.MaxBodyBytes, MaxValues)
 	if e, ok := errors.AsType[*canon.Error](err); ok {
 		if o.JSON = string(e.Kind); e.Kind == canon.KindEmpty {
 			o.JSON = "empty_body"
@@ -157,13 +157,13 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 	}
 	for _, a := range answer.Assets {
 		if _, _, err := x.dir.Keep(asset.Kind(a.Kind), x.ID, a.Content); err != nil {
-			return outcome{err: storeError(err)}, true
+			return outcome{err: StoreError(err)}, true
 		}
 	}
 	x.list = append(x.list, trial.Attempt{Attempt: len(x.list) + 1, StartedAt: stamp(started), LatencyMS: latency.Milliseconds(), Outcome: trial.OK})
 	err = x.write(x.ID+".json", trial.OKCase{CaseID: x.ID, Version: x.side, Attempts: x.list, Answered: answer})
 	if err != nil {
-		return outcome{err: storeError(err)}, true
+		return outcome{err: StoreError(err)}, true
 	}
 	return outcome{}, true
 }
@@ -209,12 +209,6 @@ func retryAfter(text string, now time.Time) (wait time.Duration, given bool) {
 	return 0, false
 }
 
-// attempt notes a failed attempt, and keeps its body.
-func (x *attempts) attempt(o Observed, started time.Time, latency time.Duration) error {
-	_, err := x.note(o, started, latency)
-	return err
-}
-
 // note notes a failed attempt, keeps its body, and returns the failure.
 func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (trial.Failure, error) {
 	class, name := Failed(o)
@@ -223,7 +217,7 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	if was := o.Recorded; was != nil {
 		name = x.header(name) // as another runner wrote it
 		o.Status, o.Message = was.Status, ""
-		if place, ok := strings.CutPrefix(was.ErrorMessage, phrase(class, name)+", "); ok {
+		if place, ok := strings.CutPrefix(was.ErrorMessage, Phrase(class, name)+", "); ok {
 			o.Message = place // a message of another runner has other words
 		}
 	}
@@ -236,7 +230,7 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	}
 	a := trial.Attempt{Attempt: n, StartedAt: stamp(started), LatencyMS: f.LatencyMS, Outcome: trial.RunnerError, ErrorClass: class, ErrorName: name}
 	if err := x.keep(o, n, &f); err != nil {
-		return f, storeError(err)
+		return f, StoreError(err)
 	}
 	if f.FullBodySavedTo != nil {
 		a.FullBodySavedTo = *f.FullBodySavedTo
@@ -249,7 +243,7 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 // message returns the message of a failure: a fixed phrase, and a place.
 func (x *attempts) message(o Observed, class trial.Class, name string) string {
 	const most = 300
-	text := phrase(class, name)
+	text := Phrase(class, name)
 	if o.Message != "" {
 		text += ", " + x.redactor.Text(o.Message)
 	}
@@ -269,7 +263,7 @@ func (x *attempts) failed(o Observed, started time.Time, latency time.Duration) 
 		SchemaVersion: trial.CaseVersion, CaseID: x.ID, Version: x.side, Status: trial.RunnerError, Attempts: x.list, RunnerFailure: f,
 	})
 	if err != nil {
-		return outcome{err: storeError(err)}
+		return outcome{err: StoreError(err)}
 	}
 	return outcome{class: f.Class, name: f.ErrorName}
 }

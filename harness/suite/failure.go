@@ -100,8 +100,14 @@ func retried(o Observed, class trial.Class, idempotent bool) bool {
 	return class == trial.Timeout || class == trial.NetworkError || class == trial.HTTPError && o.Status >= 500
 }
 
-// phrase is the message of a failure.
-func phrase(class trial.Class, name string) string {
+// Why a recording has nothing for a case (package recording).
+const (
+	NotRecorded = "not_recorded"
+	Unreadable  = "recording_unreadable"
+)
+
+// Phrase is the message of a failure.
+func Phrase(class trial.Class, name string) string {
 	switch name {
 	case "interrupted":
 		return "the run was interrupted"
@@ -141,9 +147,9 @@ func phrase(class trial.Class, name string) string {
 		return "the command ended with an exit code other than 0"
 	case "empty_body":
 		return "the answer is empty"
-	case notRecorded:
+	case NotRecorded:
 		return "the recording has no such case"
-	case unreadable:
+	case Unreadable:
 		return "the recording of this case cannot be read"
 	case "internal":
 		return "the runner has failed; the other cases are not concerned"

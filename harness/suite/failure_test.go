@@ -50,7 +50,7 @@ func TestFailedVectors(t *testing.T) {
 		if class == "" {
 			continue
 		}
-		key, text := string(class)+" "+name, phrase(class, name)
+		key, text := string(class)+" "+name, Phrase(class, name)
 		if other := phrases[text]; other != "" && other != key {
 			t.Errorf("%q and %q have the same phrase", other, key)
 		}

@@ -211,7 +211,7 @@ func (h HTTP) Health(ctx context.Context, timeout time.Duration) string {
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.Base+"/health", nil)
 	if err != nil {
-		return phrase("", faultDial)
+		return Phrase("", faultDial)
 	}
 	req.Header = h.Header.Clone()
 	t := outbound.OneRequest(maxHead)
@@ -228,5 +228,5 @@ func (h HTTP) Health(ctx context.Context, timeout time.Duration) string {
 	if class == "" {
 		return ""
 	}
-	return phrase(class, name)
+	return Phrase(class, name)
 }

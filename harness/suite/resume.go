@@ -13,19 +13,19 @@ import (
 	"github.com/fiador/fiador/kernel/trial"
 )
 
-// maxCase is the size of the largest file of a case that is read.
-const maxCase = 4 * MaxBody
+// MaxCase is the size of the largest file of a case that is read.
+const MaxCase = 4 * MaxBody
 
 // resume reads a directory that an earlier run has left. Cases that count keep their files.
 func (s *session) resume() error {
-	was, err := s.dir.Read(trial.RunFile, maxCase)
+	was, err := s.dir.Read(trial.RunFile, MaxCase)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // killed before the first request
 	}
 	if err != nil {
 		return err
 	}
-	value, err := canon.ParseLiteral(was, len(was), maxValues)
+	value, err := canon.ParseLiteral(was, len(was), MaxValues)
 	if err != nil {
 		return other("run.json cannot be read: " + err.Error())
 	}
@@ -71,11 +71,11 @@ func same(old, now any) bool {
 // others returns the assets of kind other that the manifest has for a case. The file of the case
 // does not name what a command has written to standard error.
 func (s *session) others() map[string][]string {
-	text, err := s.dir.Read(trial.ManifestFile, maxCase)
+	text, err := s.dir.Read(trial.ManifestFile, MaxCase)
 	if err != nil {
 		return nil // killed: these assets are found, and belong to the run then
 	}
-	value, _ := canon.ParseLiteral(text, len(text), 10*maxValues)
+	value, _ := canon.ParseLiteral(text, len(text), 10*MaxValues)
 	doc, _ := value.(object)
 	items, _ := doc["items"].([]any)
 	found := map[string][]string{}
@@ -92,14 +92,14 @@ func (s *session) others() map[string][]string {
 
 // take takes the file of a case from before, if it counts.
 func (s *session) take(id string, others []string) error {
-	text, err := s.dir.Read(id+".json", maxCase)
+	text, err := s.dir.Read(id+".json", MaxCase)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	value, err := canon.ParseLiteral(text, len(text), 10*maxValues)
+	value, err := canon.ParseLiteral(text, len(text), 10*MaxValues)
 	if err != nil {
 		return nil // no file of this program; it runs again
 	}

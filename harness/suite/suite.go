@@ -118,7 +118,7 @@ func (p Plan) Run(ctx context.Context) (list []Finished, err error) {
 			err = errors.Join(err, s.close())
 		}
 		if err != nil {
-			err = storeError(err)
+			err = StoreError(err)
 		}
 	}()
 	for i := range rounds {
@@ -243,7 +243,7 @@ func (p Plan) places() error {
 	}
 	switch {
 	case there && p.Resume == Fresh:
-		return storeError(fmt.Errorf("%s: %w", canon.Quote(p.RunID), asset.ErrExists))
+		return StoreError(fmt.Errorf("%s: %w", canon.Quote(p.RunID), asset.ErrExists))
 	case !there && p.Resume != Fresh:
 		return runerr.New(result.CodeEvidence, "--resume: there is no run "+canon.Quote(p.RunID), "correct --run-id and --out, or leave --resume out")
 	}
@@ -286,7 +286,7 @@ func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 		if s.dir != nil {
 			err = errors.Join(err, s.dir.Close())
 		}
-		return nil, storeError(err)
+		return nil, StoreError(err)
 	}
 	return s, nil
 }
@@ -298,7 +298,7 @@ func (s *session) begin() (err error) {
 		err = s.write(trial.RunFile, s.doc)
 	}
 	if err != nil {
-		return storeError(err)
+		return StoreError(err)
 	}
 	return nil
 }
@@ -324,13 +324,13 @@ func (s *session) finish(interrupted bool) (Finished, error) {
 	now := s.Now()
 	err := s.dir.Manifest(stamp(now))
 	if err != nil {
-		return Finished{}, storeError(err)
+		return Finished{}, StoreError(err)
 	}
 	if s.doc.Artifacts, err = s.dir.Seal(); err != nil {
-		return Finished{}, storeError(err)
+		return Finished{}, StoreError(err)
 	}
 	if err := s.dir.InPlace(); err != nil {
-		return Finished{}, storeError(err)
+		return Finished{}, StoreError(err)
 	}
 	failed := 0
 	for class := range maps.Values(s.kept) {
@@ -351,13 +351,13 @@ func (s *session) finish(interrupted bool) (Finished, error) {
 		}
 	}
 	if err != nil {
-		return Finished{}, storeError(err)
+		return Finished{}, StoreError(err)
 	}
 	return Finished{s.doc, text}, nil
 }
 
-// storeError is the RunError for a directory that cannot be used.
-func storeError(err error) error {
+// StoreError is the RunError for a directory that cannot be used.
+func StoreError(err error) error {
 	var re *result.RunError
 	if errors.As(err, &re) {
 		return re

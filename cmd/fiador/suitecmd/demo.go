@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/harness/suite"
+	"github.com/fiador/fiador/harness/suite/recording"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/trial"
@@ -51,11 +51,11 @@ func show(ctx context.Context, a *cli.App, out string) error {
 	if out == "" {
 		to, at = filepath.Join(temp, "out"), "demo"
 	}
-	dir := filepath.Join(to, string(trial.New), suite.DemoID)
+	dir := filepath.Join(to, string(trial.New), recording.DemoID)
 	if _, err := os.Lstat(dir); err == nil {
 		return cli.Usage("name another folder", "--out %s has a demo already", screen.Folder(out))
 	}
-	cases, err := suite.Demo(ctx, filepath.Join(temp, "agent"), to, kernel.Version, a.Now)
+	cases, err := recording.Demo(ctx, filepath.Join(temp, "agent"), to, kernel.Version, a.Now)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func show(ctx context.Context, a *cli.App, out string) error {
 		if out == "" {
 			t.Line("  fiador suite demo --out demo")
 		}
-		at := screen.Plain(filepath.Join(at, string(trial.New), suite.DemoID))
+		at := screen.Plain(filepath.Join(at, string(trial.New), recording.DemoID))
 		t.Line("  fiador suite verify " + at)
 		t.Line("  jq -c 'select(.case_id) | [.case_id, .status, .runner_failure.class]' " + at + "/*.json")
 		t.Line("  fiador suite run CASES --new http://HOST:PORT")

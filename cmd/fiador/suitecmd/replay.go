@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/harness/suite"
+	"github.com/fiador/fiador/harness/suite/recording"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -38,8 +38,8 @@ Exit codes:
 }
 
 // open opens a recording.
-func open(dir string) (*suite.Replay, error) {
-	r, err := suite.OpenReplay(dir)
+func open(dir string) (*recording.Replay, error) {
+	r, err := recording.OpenReplay(dir)
 	if err != nil {
 		return nil, runerr.Unreadable(screen.Folder(dir), runerr.Reason(err), "name a version directory: OUT/new/RUN_ID")
 	}

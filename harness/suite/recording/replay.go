@@ -1,4 +1,6 @@
-package suite
+// Package recording answers as a recorded agent did: a version directory of a suite is an agent
+// (replay:DIR), a server, and the demo of fiador suite.
+package recording
 
 import (
 	"context"
@@ -6,9 +8,13 @@ import (
 	"io/fs"
 
 	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/harness/suite"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
 )
+
+// object is a decoded object.
+type object = map[string]any
 
 // Replay is an agent that answers as a recorded one did: from a version directory, without
 // waiting.
@@ -46,11 +52,11 @@ func (r *Replay) Kind() trial.Agent { return trial.Agent{Transport: "replay"} }
 
 // document reads a document of the directory.
 func (r *Replay) document(name string) (object, error) {
-	text, err := r.Files.Read(name, maxCase)
+	text, err := r.Files.Read(name, suite.MaxCase)
 	if err != nil {
 		return nil, err
 	}
-	value, err := canon.ParseLiteral(text, len(text), 10*maxValues)
+	value, err := canon.ParseLiteral(text, len(text), 10*suite.MaxValues)
 	if err != nil {
 		return nil, err
 	}
@@ -61,60 +67,54 @@ func (r *Replay) document(name string) (object, error) {
 	return doc, nil
 }
 
-// Why a recording has nothing for a case.
-const (
-	notRecorded = "not_recorded"
-	unreadable  = "recording_unreadable"
-)
-
 // Ask returns what the recording has for a case.
-func (r *Replay) Ask(_ context.Context, q Request) Observed {
+func (r *Replay) Ask(_ context.Context, q suite.Request) suite.Observed {
 	doc, err := r.document(q.CaseID + trial.CaseSuffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || trial.Reserved(q.CaseID):
-		return nothing(notRecorded)
+		return nothing(suite.NotRecorded)
 	case err != nil || doc["schema_version"] != any(trial.CaseVersion):
-		return nothing(unreadable)
+		return nothing(suite.Unreadable)
 	}
 	if failure, ok := doc["runner_failure"].(object); ok {
 		return r.failure(failure)
 	}
 	var text []byte
-	answer, err := trial.Restore(doc, func(href string) ([]byte, error) { return r.Files.Read(href, maxCase) })
+	answer, err := trial.Restore(doc, func(href string) ([]byte, error) { return r.Files.Read(href, suite.MaxCase) })
 	if err == nil {
 		text, err = canon.Literal(answer)
 	}
 	if err != nil {
-		return nothing(unreadable)
+		return nothing(suite.Unreadable)
 	}
-	return Observed{Status: 200, Body: text, Whole: true}
+	return suite.Observed{Status: 200, Body: text, Whole: true}
 }
 
 // nothing is what an attempt shows if the recording has nothing for the case.
-func nothing(why string) Observed {
-	return Observed{Recorded: &trial.Failure{Class: trial.Other, ErrorName: why}}
+func nothing(why string) suite.Observed {
+	return suite.Observed{Recorded: &trial.Failure{Class: trial.Other, ErrorName: why}}
 }
 
 // failure returns the failure that the recording has, with its body.
-func (r *Replay) failure(doc object) Observed {
+func (r *Replay) failure(doc object) suite.Observed {
 	text := func(name string) string { s, _ := doc[name].(string); return s }
 	f := trial.Failure{Class: trial.Class(text("class")), ErrorName: canon.Cut(canon.Clean(text("error_name"))), ErrorMessage: text("error_message")}
 	status, there := canon.Whole(doc["status"])
 	switch f.Class {
 	case trial.HTTPError:
 		if !there || status < 100 || status > 999 {
-			return nothing(unreadable)
+			return nothing(suite.Unreadable)
 		}
 		f.Status = int(status)
 	case trial.Timeout, trial.InvalidJSON, trial.SchemaMismatch, trial.NetworkError, trial.Other:
 	default:
-		return nothing(unreadable)
+		return nothing(suite.Unreadable)
 	}
-	o := Observed{Recorded: &f}
+	o := suite.Observed{Recorded: &f}
 	if href := text("full_body_saved_to"); href != "" {
-		body, err := r.Files.Read(href, MaxBody)
+		body, err := r.Files.Read(href, suite.MaxBody)
 		if err != nil {
-			return nothing(unreadable)
+			return nothing(suite.Unreadable)
 		}
 		o.Body, o.Whole = body, true
 	}

@@ -1,4 +1,4 @@
-package suite
+package recording
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/outbound"
+	"github.com/fiador/fiador/harness/suite"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
 )
@@ -20,6 +21,7 @@ import (
 // The bounds of a request to a served recording.
 const (
 	requestTime = 30 * time.Second // for the head
+	maxHead     = 256 << 10
 	maxRequest  = 64 << 20
 )
 
@@ -63,19 +65,19 @@ func (r *Replay) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			http.Error(w, "the request is not whole, or larger than 64 MiB", http.StatusBadRequest)
 			return
 		}
-		value, err := canon.ParseLiteral(text, len(text), 10*maxValues)
+		value, err := canon.ParseLiteral(text, len(text), 10*suite.MaxValues)
 		doc, _ := value.(object)
 		id, ok := doc["case_id"].(string)
 		if err != nil || !ok {
 			http.Error(w, "the request is no object with a case_id", http.StatusBadRequest)
 			return
 		}
-		play(w, q, r.Ask(q.Context(), Request{CaseID: id}))
+		play(w, q, r.Ask(q.Context(), suite.Request{CaseID: id}))
 	}
 }
 
 // play answers a request with what an attempt has shown.
-func play(w http.ResponseWriter, q *http.Request, o Observed) {
+func play(w http.ResponseWriter, q *http.Request, o suite.Observed) {
 	was := o.Recorded
 	if was == nil {
 		was = &trial.Failure{}
@@ -95,11 +97,11 @@ func play(w http.ResponseWriter, q *http.Request, o Observed) {
 		return
 	case trial.Other:
 		switch was.ErrorName {
-		case notRecorded:
-			http.Error(w, phrase(was.Class, was.ErrorName), http.StatusNotFound)
+		case suite.NotRecorded:
+			http.Error(w, suite.Phrase(was.Class, was.ErrorName), http.StatusNotFound)
 			return
-		case unreadable:
-			http.Error(w, phrase(was.Class, was.ErrorName), http.StatusInternalServerError)
+		case suite.Unreadable:
+			http.Error(w, suite.Phrase(was.Class, was.ErrorName), http.StatusInternalServerError)
 			return
 		case "body_too_large":
 			begin(w, status, o)
@@ -124,7 +126,7 @@ func play(w http.ResponseWriter, q *http.Request, o Observed) {
 }
 
 // begin sends the head of an answer and the body that was kept.
-func begin(w http.ResponseWriter, status int, o Observed) {
+func begin(w http.ResponseWriter, status int, o suite.Observed) {
 	h := w.Header()
 	h["Date"], h["Content-Type"] = nil, nil // only what the recording has
 	for _, name := range []string{"content-type", "retry-after", "server", "traceparent", "x-request-id"} {
@@ -149,8 +151,8 @@ func begin(w http.ResponseWriter, status int, o Observed) {
 
 // fill sends more than any client reads.
 func fill(w http.ResponseWriter) {
-	blank := bytes.Repeat([]byte(" "), beyond)
-	for range MaxBody/beyond + 1 {
+	blank := bytes.Repeat([]byte(" "), 16<<10)
+	for range suite.MaxBody/len(blank) + 1 {
 		if _, err := w.Write(blank); err != nil {
 			return
 		}
@@ -163,7 +165,7 @@ func hangUp(w http.ResponseWriter, name string) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if tcp, ok := c.(*net.TCPConn); ok && name == faultReset {
+	if tcp, ok := c.(*net.TCPConn); ok && name == "conn_reset" {
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.Close()

@@ -1,4 +1,4 @@
-package suite
+package recording
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/redact"
+	"github.com/fiador/fiador/harness/suite"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
 )
@@ -36,18 +37,18 @@ func Demo(ctx context.Context, temp, out, version string, now func() time.Time) 
 		return nil, err
 	}
 	if err := os.CopyFS(temp, files); err != nil {
-		return nil, storeError(err)
+		return nil, suite.StoreError(err)
 	}
 	agent, err := OpenReplay(filepath.Join(temp, "recording"))
 	if err != nil {
-		return nil, storeError(err)
+		return nil, suite.StoreError(err)
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 	text, err := fs.ReadFile(files, "cases.json")
 	if err != nil {
 		return nil, err
 	}
-	value, err := canon.ParseLiteral(text, len(text), maxValues)
+	value, err := canon.ParseLiteral(text, len(text), suite.MaxValues)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +60,10 @@ func Demo(ctx context.Context, temp, out, version string, now func() time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	p := Plan{
-		Cases: cases, CasesPath: "cases.json", CasesText: text, Agents: map[trial.Side]Agent{trial.New: agent},
-		Out: out, OutPath: PathInRun(out), RunID: DemoID, Repeats: 1, Concurrency: 1, Timeout: time.Minute, Limits: trial.DefaultLimits(),
-		Rules: rules, Version: version, Now: now, Progress: func(e Ended) { shown = append(shown, Shown{e.CaseID, cases[len(shown)].Title, e.Class}) },
+	p := suite.Plan{
+		Cases: cases, CasesPath: "cases.json", CasesText: text, Agents: map[trial.Side]suite.Agent{trial.New: agent},
+		Out: out, OutPath: suite.PathInRun(out), RunID: DemoID, Repeats: 1, Concurrency: 1, Timeout: time.Minute, Limits: trial.DefaultLimits(),
+		Rules: rules, Version: version, Now: now, Progress: func(e suite.Ended) { shown = append(shown, Shown{e.CaseID, cases[len(shown)].Title, e.Class}) },
 	}
 	_, err = p.Run(ctx)
 	return shown, err

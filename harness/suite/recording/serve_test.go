@@ -1,4 +1,4 @@
-package suite
+package recording
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/suite"
 	"github.com/fiador/fiador/kernel/trial"
 )
 
@@ -41,7 +42,7 @@ func recording(t *testing.T, doc any, files map[string]string) *Replay {
 }
 
 // TestReplayFailures: a recorded failure of any runner has its class again, without a server and
-// over HTTP, where a failure that HTTP cannot show is a closed connection.
+// over suite.HTTP, where a failure that suite.HTTP cannot show is a closed connection.
 func TestReplayFailures(t *testing.T) {
 	type failure map[string]any
 	for _, c := range []struct {
@@ -50,7 +51,7 @@ func TestReplayFailures(t *testing.T) {
 		body    string // of the file assets/body
 		meta    string // of the file assets/meta
 		want    string // class and name without a server
-		served  string // and over HTTP
+		served  string // and over suite.HTTP
 	}{
 		{"refused", failure{"class": "network_error", "error_name": "conn_refused"}, "", "", "network_error conn_refused", "network_error closed_before_response"},
 		{"reset", failure{"class": "network_error", "error_name": "conn_reset"}, "", "", "network_error conn_reset", "network_error conn_reset"},
@@ -81,8 +82,8 @@ func TestReplayFailures(t *testing.T) {
 				files["meta"], c.failure["full_body_meta_saved_to"] = c.meta, "assets/meta"
 			}
 			r := recording(t, map[string]any{"schema_version": "case.v1", "case_id": "c", "status": "runner_error", "runner_failure": c.failure}, files)
-			q := Request{CaseID: "c", Side: trial.New, Text: []byte(`{"case_id":"c"}`), Most: 10}
-			class, name := Failed(r.Ask(t.Context(), q))
+			q := suite.Request{CaseID: "c", Side: trial.New, Text: []byte(`{"case_id":"c"}`), Most: 10}
+			class, name := suite.Failed(r.Ask(t.Context(), q))
 			if got := string(class) + " " + name; got != c.want {
 				t.Errorf("%s instead of %s", got, c.want)
 			}
@@ -99,9 +100,9 @@ func TestReplayFailures(t *testing.T) {
 				limit = 500 * time.Millisecond
 			}
 			asked, done := context.WithTimeout(ctx, limit)
-			o := HTTP{Base: "http://" + l.Addr().String()}.Ask(asked, q)
+			o := suite.HTTP{Base: "http://" + l.Addr().String()}.Ask(asked, q)
 			done()
-			class, name = Failed(o)
+			class, name = suite.Failed(o)
 			if got := string(class) + " " + name; got != c.served {
 				t.Errorf("over HTTP: %s instead of %s", got, c.served)
 			}
