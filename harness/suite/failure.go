@@ -89,15 +89,10 @@ func Failed(o Observed) (class trial.Class, name string) {
 // retried says whether a failed attempt is followed by another one. Without idempotent, only
 // what the agent has not acted on is sent again.
 func retried(o Observed, class trial.Class, idempotent bool) bool {
-	switch {
-	case o.Recorded != nil:
-		return false
-	case class == trial.NetworkError && !o.Sent, o.Status == http.StatusTooManyRequests, o.Status == http.StatusServiceUnavailable:
-		return class == trial.NetworkError || class == trial.HTTPError
-	case !idempotent:
-		return false
-	}
-	return class == trial.Timeout || class == trial.NetworkError || class == trial.HTTPError && o.Status >= 500
+	refused := class == trial.NetworkError && !o.Sent ||
+		class == trial.HTTPError && (o.Status == http.StatusTooManyRequests || o.Status == http.StatusServiceUnavailable)
+	lost := class == trial.Timeout || class == trial.NetworkError || class == trial.HTTPError && o.Status >= 500
+	return o.Recorded == nil && (refused || idempotent && lost)
 }
 
 // Why a recording has nothing for a case (package recording).
