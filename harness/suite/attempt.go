@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/evidence/redact"
@@ -149,7 +149,7 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 	}
 	value = x.redactor.Value(value)
 	answer, faults := trial.Normalize(value, trial.Want{
-		CaseID: x.ID, Version: x.side, Limits: x.Limits, Strict: x.Strict, WarnEvidence: x.WarnEvidence, Redactions: x.redactor.Applied(),
+		CaseID: x.ID, Version: x.side, Limits: x.Limits, Strict: x.Strict, WarnEvidence: x.WarnEvidence, Redactions: x.redactions(*o),
 	})
 	if len(faults) > 0 {
 		o.Answer, o.Message = faults[0].Word(), pointers(faults)
@@ -235,7 +235,7 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	if f.FullBodySavedTo != nil {
 		a.FullBodySavedTo = *f.FullBodySavedTo
 	}
-	f.RedactionsApplied = x.redactor.Applied()
+	f.RedactionsApplied = x.redactions(o)
 	x.list = append(x.list, a)
 	return f, nil
 }
@@ -312,7 +312,7 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	if err != nil {
 		return err
 	}
-	snippet := Snippet(text, x.Limits.MaxInlineSnippetBytes)
+	snippet := trial.Snippet(text, x.Limits.MaxInlineSnippetBytes)
 	f.BodySnippet, f.FullBodySavedTo, f.FullBodyMetaSavedTo = &snippet, &href, &at
 	return nil
 }
@@ -331,14 +331,9 @@ func (x *attempts) header(value string) string {
 	return canon.Cut(canon.Clean(x.redactor.Text(value)))
 }
 
-// Snippet returns the beginning of a kept body, cut at a character, with U+FFFD for bytes that
-// are not UTF-8.
-func Snippet(body []byte, most int) string {
-	if len(body) > most {
-		for most > 0 && !utf8.RuneStart(body[most]) {
-			most--
-		}
-		body = body[:most]
-	}
-	return canon.Clean(strings.ToValidUTF8(string(body), "\uFFFD"))
+// redactions returns the rules that have redacted something, here or before a recording was made.
+func (x *attempts) redactions(o Observed) []string {
+	list := append(x.redactor.Applied(), o.Redacted...)
+	slices.Sort(list)
+	return slices.Compact(list)
 }

@@ -28,6 +28,7 @@ type Observed struct {
 	Stderr     []byte            `json:"-"` // of an agent that is a command, the beginning
 	StderrCut  bool              `json:"-"` // there was more of it
 	Message    string            `json:"-"` // an offset or pointers, for people
+	Redacted   []string          `json:"-"` // the rules that had redacted a recording
 	Recorded   *trial.Failure    `json:"-"` // the failure of a recording; nil: not of one
 }
 

@@ -4,6 +4,9 @@
 package trial
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -201,4 +204,16 @@ func (c FailedCase) Bytes() ([]byte, error) {
 func (m Meta) Bytes() ([]byte, error) {
 	b, _, err := metaPlan.Artifact(&m)
 	return b, err
+}
+
+// Snippet returns the beginning of a kept body, cut at a character, with U+FFFD for bytes that
+// are not UTF-8.
+func Snippet(body []byte, most int) string {
+	if len(body) > most {
+		for most > 0 && !utf8.RuneStart(body[most]) {
+			most--
+		}
+		body = body[:most]
+	}
+	return canon.Clean(strings.ToValidUTF8(string(body), "\uFFFD"))
 }

@@ -87,7 +87,8 @@ func (r *Replay) Ask(_ context.Context, q suite.Request) suite.Observed {
 	if err != nil {
 		return nothing(suite.Unreadable)
 	}
-	return suite.Observed{Status: 200, Body: text, Whole: true}
+	output, _ := doc["final_output"].(object)
+	return suite.Observed{Status: 200, Body: text, Whole: true, Redacted: redactions(output)}
 }
 
 // nothing is what an attempt shows if the recording has nothing for the case.
@@ -110,7 +111,7 @@ func (r *Replay) failure(doc object) suite.Observed {
 	default:
 		return nothing(suite.Unreadable)
 	}
-	o := suite.Observed{Recorded: &f}
+	o := suite.Observed{Recorded: &f, Redacted: redactions(doc)}
 	if href := text("full_body_saved_to"); href != "" {
 		body, err := r.Files.Read(href, suite.MaxBody)
 		if err != nil {
@@ -135,4 +136,15 @@ func (r *Replay) failure(doc object) suite.Observed {
 		o.Header[name], _ = headers[name].(string)
 	}
 	return o
+}
+
+// redactions returns the rules that have redacted a part of a case, as the part says.
+func redactions(doc object) (rules []string) {
+	list, _ := doc["redactions_applied"].([]any)
+	for _, one := range list {
+		if rule, ok := one.(string); ok {
+			rules = append(rules, canon.Cut(canon.Clean(rule)))
+		}
+	}
+	return rules
 }

@@ -125,3 +125,22 @@ func TestServeElsewhere(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestRedactionsStay: what a recording says of its redaction is part of what it answers, for an
+// answer and for a failure.
+func TestRedactionsStay(t *testing.T) {
+	ok := map[string]any{
+		"schema_version": "case.v1", "case_id": "c", "version": "new", "status": "ok", "proposed_actions": []any{}, "events": []any{},
+		"final_output": map[string]any{"content_type": "text", "content": "[redacted:jwt]", "redactions_applied": []string{"jwt"}},
+	}
+	failed := map[string]any{
+		"schema_version": "case.v1", "case_id": "c", "version": "new", "status": "runner_error",
+		"runner_failure": map[string]any{"class": "timeout", "error_name": "deadline_head", "redactions_applied": []string{"jwt"}},
+	}
+	for name, doc := range map[string]any{"ok": ok, "failed": failed} {
+		o := recording(t, doc, nil).Ask(t.Context(), suite.Request{CaseID: "c", Side: trial.New})
+		if len(o.Redacted) != 1 || o.Redacted[0] != "jwt" {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
