@@ -32,7 +32,7 @@ func newWild(t *testing.T) *wild {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wild{base: "http://" + l.Addr().String(), acts: wildly, n: map[string]int{}}
+	w := &wild{base: "http://" + l.Addr().String(), acts: wildly(), n: map[string]int{}}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -141,47 +141,50 @@ func endless(c *net.TCPConn, version string, n int) {
 	}
 }
 
-// wildly has an agent's acts by the id of the case.
-var wildly = map[string]act{
-	"hang":      hang,
-	"drip":      drip,
-	"reset":     reset,
-	"closed":    raw(""),
-	"head":      raw("HTTP/1.1 200 OK\r\nServer: x\r\n"),
-	"header":    raw("HTTP/1.1 200 OK\r\nContent-"),
-	"garbage":   raw("SSH-2.0-OpenSSH_9.6\r\n"),
-	"bomb":      raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"),
-	"short":     raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":"),
-	"chunks":    raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-	"500":       say(500, "text/html", "<b>broken</b>"),
-	"204":       raw("HTTP/1.1 204 No Content\r\n\r\n"),
-	"302":       say(302, "text/plain", "", "Location: file:///etc/passwd"),
-	"404-short": raw("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\ngone"),
-	"large":     text(strings.Repeat("x", 3<<20)),
-	"endless":   endless,
-	"gzip":      say(200, "application/json", "no gzip", "Content-Encoding: gzip"),
-	"gzip-cut":  say(200, "application/json", zipped(strings.Repeat("x", 1000))[:20], "Content-Encoding: gzip"),
-	"gzip-bomb": say(200, "application/json", zipped(strings.Repeat("x", 64<<20)), "Content-Encoding: gzip"),
-	"empty":     text(""),
-	"words":     text("I could not do that."),
-	"nan":       text(`{"a":NaN}`),
-	"bom":       text("\ufeff{}"),
-	"latin":     text("\"caf\xe9\""),
-	"twice":     text(`{"a":1,"a":2}`),
-	"surrogate": text(`"\ud800"`),
-	"deep":      text(strings.Repeat("[", 200_000)),
-	"many":      text("[" + strings.Repeat("0,", 300_000) + "0]"),
-	"two":       text(`{} {}`),
-	"null":      text("null"),
-	"array":     text("[]"),
-	"other-id":  func(c *net.TCPConn, version string, n int) { text(answer("somebody", version, ""))(c, version, n) },
-	"own": func(c *net.TCPConn, version string, n int) {
-		text(answer("own", version, `,"status":"runner_error","attempts":[],"runner_failure":{"class":"other"},"schema_version":"x"`))(c, version, n)
-	},
-	"429":     until(2, 429, "429"),
-	"503":     until(2, 503, "503"),
-	"429-day": say(429, "text/plain", "later", "Retry-After: 86400"),
-	"500-one": until(2, 500, "500-one"),
+// wildly returns an agent's acts by the id of the case. They are no variable: the binary of the
+// tests stands in for the program, and would make their large bodies at every start.
+func wildly() map[string]act {
+	return map[string]act{
+		"hang":      hang,
+		"drip":      drip,
+		"reset":     reset,
+		"closed":    raw(""),
+		"head":      raw("HTTP/1.1 200 OK\r\nServer: x\r\n"),
+		"header":    raw("HTTP/1.1 200 OK\r\nContent-"),
+		"garbage":   raw("SSH-2.0-OpenSSH_9.6\r\n"),
+		"bomb":      raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"),
+		"short":     raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":"),
+		"chunks":    raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+		"500":       say(500, "text/html", "<b>broken</b>"),
+		"204":       raw("HTTP/1.1 204 No Content\r\n\r\n"),
+		"302":       say(302, "text/plain", "", "Location: file:///etc/passwd"),
+		"404-short": raw("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\ngone"),
+		"large":     text(strings.Repeat("x", 3<<20)),
+		"endless":   endless,
+		"gzip":      say(200, "application/json", "no gzip", "Content-Encoding: gzip"),
+		"gzip-cut":  say(200, "application/json", zipped(strings.Repeat("x", 1000))[:20], "Content-Encoding: gzip"),
+		"gzip-bomb": say(200, "application/json", zipped(strings.Repeat("x", 64<<20)), "Content-Encoding: gzip"),
+		"empty":     text(""),
+		"words":     text("I could not do that."),
+		"nan":       text(`{"a":NaN}`),
+		"bom":       text("\ufeff{}"),
+		"latin":     text("\"caf\xe9\""),
+		"twice":     text(`{"a":1,"a":2}`),
+		"surrogate": text(`"\ud800"`),
+		"deep":      text(strings.Repeat("[", 200_000)),
+		"many":      text("[" + strings.Repeat("0,", 300_000) + "0]"),
+		"two":       text(`{} {}`),
+		"null":      text("null"),
+		"array":     text("[]"),
+		"other-id":  func(c *net.TCPConn, version string, n int) { text(answer("somebody", version, ""))(c, version, n) },
+		"own": func(c *net.TCPConn, version string, n int) {
+			text(answer("own", version, `,"status":"runner_error","attempts":[],"runner_failure":{"class":"other"},"schema_version":"x"`))(c, version, n)
+		},
+		"429":     until(2, 429, "429"),
+		"503":     until(2, 503, "503"),
+		"429-day": say(429, "text/plain", "later", "Retry-After: 86400"),
+		"500-one": until(2, 500, "500-one"),
+	}
 }
 
 // TestSuiteWild: whatever an agent does, every case has its file, of the class that the table

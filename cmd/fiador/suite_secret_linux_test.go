@@ -221,11 +221,11 @@ func TestSuiteAttempts(t *testing.T) {
 		class, named string
 	}{
 		"timeout": {hang, 1, 3, "timeout", "deadline_head"}, "reset": {reset, 1, 3, "network_error", "conn_reset"}, "closed": {raw(""), 1, 3, "network_error", "closed_before_response"},
-		"short": {wildly["short"], 1, 3, "network_error", "short_body"}, "500": {say(500, "text/plain", "broken"), 1, 3, "http_error", ""}, "404": {say(404, "text/plain", "none"), 1, 1, "http_error", ""},
+		"short": {wildly()["short"], 1, 3, "network_error", "short_body"}, "500": {say(500, "text/plain", "broken"), 1, 3, "http_error", ""}, "404": {say(404, "text/plain", "none"), 1, 1, "http_error", ""},
 		"429": {say(429, "text/plain", "busy", "Retry-After: 0"), 3, 3, "http_error", ""}, "503": {later("0"), 3, 3, "http_error", ""}, "date": {later(date(-time.Hour)), 3, 3, "http_error", ""},
 		"day": {later("86400"), 1, 1, "http_error", ""}, "31": {later("31"), 1, 1, "http_error", ""}, "tomorrow": {later(date(24 * time.Hour)), 1, 1, "http_error", ""},
-		"words": {text("words"), 1, 1, "invalid_json", "syntax"}, "array": {text("[]"), 1, 1, "schema_mismatch", "root_type"}, "large": {wildly["large"], 1, 1, "other", "body_too_large"},
-		"gzip": {wildly["gzip"], 1, 1, "other", "content_decoding"}, "302": {wildly["302"], 1, 1, "http_error", ""}, "1-second": {later("1"), 3, 3, "http_error", ""},
+		"words": {text("words"), 1, 1, "invalid_json", "syntax"}, "array": {text("[]"), 1, 1, "schema_mismatch", "root_type"}, "large": {wildly()["large"], 1, 1, "other", "body_too_large"},
+		"gzip": {wildly()["gzip"], 1, 1, "other", "content_decoding"}, "302": {wildly()["302"], 1, 1, "http_error", ""}, "1-second": {later("1"), 3, 3, "http_error", ""},
 	}
 	w.acts = map[string]act{}
 	var cases []map[string]any
