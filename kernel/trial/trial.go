@@ -78,7 +78,7 @@ type Run struct {
 	BaseURL         string            `json:"base_url"`
 	CasesPath       string            `json:"cases_path"`
 	CasesSHA256     canon.ContentHash `json:"cases_sha256"`
-	CasesHref       string            `json:"cases_href,omitempty"` // empty: redaction has changed the copy
+	CasesHref       string            `json:"cases_href,omitempty"` // of the copy of the cases; redaction may have changed it
 	OutDir          string            `json:"out_dir"`
 	SelectedCaseIDs []string          `json:"selected_case_ids"`
 	RunnerVersion   string            `json:"runner_version"`
