@@ -213,7 +213,7 @@ func TestSuiteWild(t *testing.T) {
 	}
 	put(t, b.dir, "cases.json", string(doc))
 	out := filepath.Join(b.dir, "out")
-	stdout, stderr, code := b.run(t, "suite", "run", filepath.Join(b.dir, "cases.json"), "--new", w.base, "--out", out, "--run-id", "r", "--timeout", "2s", "--concurrency", "8")
+	stdout, stderr, code := b.run(t, "suite", "run", filepath.Join(b.dir, "cases.json"), "--new", w.base, "--out", out, "--run-id", "r", "--timeout", "4s", "--concurrency", "8")
 	if code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 	}

@@ -244,7 +244,7 @@ func TestSuiteAttempts(t *testing.T) {
 	sum := map[string]int{}
 	for _, retries := range []int{0, rehearsal.Count(1, 3)} {
 		run := fmt.Sprint("r", retries)
-		_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", "1500ms", "--concurrency", "32", "--retries", fmt.Sprint(retries))
+		_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", "3s", "--concurrency", "32", "--retries", fmt.Sprint(retries))
 		if code != cli.ExitAccepted {
 			t.Fatalf("exit status %d\n%s", code, stderr)
 		}
