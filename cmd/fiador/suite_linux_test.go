@@ -24,6 +24,8 @@ type wild struct {
 	acts map[string]act // by the id of the case
 	mu   sync.Mutex
 	n    map[string]int
+
+	cookies int // requests that had one
 }
 
 func newWild(t *testing.T) *wild {
@@ -68,6 +70,9 @@ func (w *wild) serve(c *net.TCPConn) {
 	}
 	w.mu.Lock()
 	w.n[asked.CaseID]++
+	if len(r.Cookies()) > 0 {
+		w.cookies++
+	}
 	n := w.n[asked.CaseID]
 	w.mu.Unlock()
 	do, known := w.acts[asked.CaseID]
@@ -107,6 +112,24 @@ func until(n, status int, id string) act {
 		}
 		text(answer(id, version, ""))(c, version, k)
 	}
+}
+
+// withEvents answers, with events and references to evidence.
+func withEvents(events string, refs ...string) act {
+	return func(c *net.TCPConn, version string, n int) {
+		action := fmt.Sprintf(`{"action_id":"a","action_type":"t","tool_name":"t","params":{},"risk_level":"low","risk_tags":[],"evidence_refs":[%s]}`, strings.Join(refs, ","))
+		text(fmt.Sprintf(`{"version":%q,"proposed_actions":[%s],"events":[%s],"final_output":{"content_type":"text","content":"<script src=//x></script>\u202eback"},"token_usage":{"total":12345678901234567890123}}`,
+			version, action, events))(c, version, n)
+	}
+}
+
+// paidCalls are n calls of a tool, each with its result.
+func paidCalls(n int, payload string) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf(`{"type":"tool_call","ts":%d,"call_id":"c%d","tool":"t","args":{}},{"type":"tool_result","ts":%d,"call_id":"c%d","status":"ok","latency_ms":1,"payload_summary":%q}`, 2*i, i, 2*i+1, i, payload))
+	}
+	return strings.Join(list, ",")
 }
 
 func zipped(body string) string {
@@ -180,6 +203,21 @@ func wildly() map[string]act {
 		"own": func(c *net.TCPConn, version string, n int) {
 			text(answer("own", version, `,"status":"runner_error","attempts":[],"runner_failure":{"class":"other"},"schema_version":"x"`))(c, version, n)
 		},
+		"digits":  withEvents(paidCalls(1, "paid"), `{"kind":"tool_result","call_id":"c0"}`, `{"kind":"event","id":"events[1]"}`),
+		"calls":   withEvents(paidCalls(3000, "paid")),
+		"payload": withEvents(paidCalls(1, strings.Repeat("p", 1_500_000))),
+		"orphan":  withEvents(`{"type":"tool_result","ts":1,"call_id":"c","status":"ok","latency_ms":1},{"type":"of_tomorrow","ts":2}`),
+		"twins":   withEvents(paidCalls(1, "paid") + "," + paidCalls(1, "paid")),
+		"no-ts":   withEvents(`{"type":"tool_call","ts":"now","call_id":"c","tool":"t","args":{}}`),
+		"zero":    text("{\"a\":\"\x00\"}"),
+		"ref-1":   withEvents(paidCalls(1, "paid"), `{"kind":"tool_result","call_id":"c9"}`),
+		"ref-2":   withEvents(paidCalls(1, "paid"), `{"kind":"retrieval_doc","doc_id":"d"}`),
+		"ref-3":   withEvents(paidCalls(1, "paid"), `{"kind":"event","id":"events[2]"}`),
+		"ref-4":   withEvents(paidCalls(1, "paid"), `{"kind":"asset","id":"assets/../../x"}`),
+		"ref-5":   withEvents(paidCalls(1, "paid"), `{"kind":"tool_result","call_id":"c0","doc_id":"d"}`),
+		"ref-6":   withEvents(paidCalls(1, "paid"), `{"kind":"tool_result"}`),
+		"loop":    say(307, "text/plain", "", "Location: /run-case"),
+		"cookie":  say(503, "text/plain", "later", "Retry-After: 0", "Set-Cookie: s=1"),
 		"429":     until(2, 429, "429"),
 		"503":     until(2, 503, "503"),
 		"429-day": say(429, "text/plain", "later", "Retry-After: 86400"),
@@ -198,9 +236,12 @@ func TestSuiteWild(t *testing.T) {
 		"empty": "invalid_json empty_body", "words": "invalid_json syntax", "nan": "invalid_json syntax", "bom": "invalid_json encoding", "latin": "invalid_json encoding",
 		"twice": "invalid_json duplicate", "surrogate": "invalid_json character", "deep": "invalid_json depth", "many": "invalid_json too_many_values", "two": "invalid_json trailing",
 		"null": "schema_mismatch ", "array": "schema_mismatch ", "other-id": "schema_mismatch ",
+		"digits": "", "calls": "", "payload": "", "orphan": "", "twins": "schema_mismatch call_id_twice", "no-ts": "schema_mismatch not_a_number", "zero": "invalid_json syntax",
+		"ref-1": "schema_mismatch evidence_unresolved", "ref-2": "schema_mismatch evidence_unresolved", "ref-3": "schema_mismatch evidence_unresolved", "ref-4": "schema_mismatch evidence_unresolved",
+		"ref-5": "schema_mismatch evidence_form", "ref-6": "schema_mismatch evidence_form", "loop": "http_error ", "cookie": "http_error ",
 		"own": "", "429": "", "503": "", "429-day": "http_error ", "500-one": "http_error ", "plain": "",
 	}
-	requests := map[string]int{"429": 2, "503": 2}
+	requests := map[string]int{"429": 2, "503": 2, "cookie": 2}
 	b := newBench(t)
 	w := newWild(t)
 	var cases []map[string]any
@@ -247,6 +288,12 @@ func TestSuiteWild(t *testing.T) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
+	}
+	if w.cookies > 0 {
+		t.Errorf("%d requests with a cookie", w.cookies)
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, "digits.json")); err != nil || !bytes.Contains(kept, []byte("12345678901234567890123")) {
+		t.Errorf("the number is not kept as the agent spelt it: %s, %v", kept, err)
 	}
 	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
 		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
