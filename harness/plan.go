@@ -75,14 +75,11 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	}
 	task.RunID = req.RunID
 	task.Caller, task.Calls, task.Asker, task.Secrets, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.Secrets, deps.ToolCache, deps.Now
-	run := func(ctx context.Context, t execute.Task) (*execute.Performed, error) {
-		return execute.Perform(ctx, deps.Runner, t)
-	}
 	var p *execute.Performed
 	if req.Item == nil {
-		p, err = run(ctx, task)
+		p, err = deps.perform(ctx, task)
 	} else {
-		p, err = req.Item.Perform(ctx, task, run)
+		p, err = req.Item.Perform(ctx, task, deps.perform)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
@@ -94,25 +91,30 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	return &e, p, nil
 }
 
-// Prepare decides an intent as Run does, and returns the task that carries out its plan. The
-// caller performs the task, as often as it wants, each time in a sandbox of its own. The intent
-// has neither inputs nor calls. Another decision than BUNDLE has no task.
-func (g *Gate) Prepare(ctx context.Context, deps Deps, req Request) (d kernel.Decision, task execute.Task, err error) {
+// Prepare decides an intent as Run does, and returns the task that carries out its plan, and what
+// performs a task: as often as the caller wants, each time in a sandbox of its own. The intent has
+// neither inputs nor calls. Another decision than BUNDLE has no task.
+func (g *Gate) Prepare(ctx context.Context, deps Deps, req Request) (d kernel.Decision, task execute.Task, perform Perform, err error) {
 	if err := checkModes(g.Profile, req); err != nil {
-		return d, task, err
+		return d, task, nil, err
 	}
 	in, intent, err := g.ask(deps.Specs, req)
 	if err != nil {
-		return d, task, err
+		return d, task, nil, err
 	}
 	if d, err = g.Decide(ctx, in, intent); err != nil || d.Outcome != kernel.OutcomeBundle {
-		return d, task, err
+		return d, task, nil, err
 	}
 	if err = executable(deps, g, req, intent); err == nil {
 		task, err = g.planned(req, intent, sandbox.Inputs{}, nil, nil)
 	}
 	task.Now = deps.Now
-	return d, task, err
+	return d, task, deps.perform, err
+}
+
+// perform performs a task in a sandbox of its own.
+func (d Deps) perform(ctx context.Context, t execute.Task) (*execute.Performed, error) {
+	return execute.Perform(ctx, d.Runner, t)
 }
 
 // executable refuses, before any effect, an intent that cannot be carried out here. The

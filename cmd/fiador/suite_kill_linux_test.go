@@ -341,6 +341,7 @@ func TestSuiteSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.waiting(t, 6) // three of the four cases at once, on both sides
+			s.hasEnded(t, out)
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -363,6 +364,15 @@ func TestSuiteSignals(t *testing.T) {
 		s.must(t, cli.ExitAccepted, s.args(s.out("again"), append(agent, "--resume")...)...)
 		s.valid(t, s.out("again"), "sealed")
 		alike(t, "replay", s.out("again"), s.out("replayed"))
+	})
+}
+
+// hasEnded waits until a case of --new has its file.
+func (s trials) hasEnded(t *testing.T, out string) {
+	t.Helper()
+	awaits(t, "a case has ended", func() bool {
+		list, _ := filepath.Glob(filepath.Join(out, "new", "r", "c*.json"))
+		return len(list) > 0
 	})
 }
 
@@ -415,10 +425,7 @@ func (s trials) interruptReplay(t *testing.T, agent []string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		awaits(t, "a case has ended", func() bool {
-			list, _ := filepath.Glob(filepath.Join(out, "new", "r", "c*.json"))
-			return len(list) > 0
-		})
+		s.hasEnded(t, out)
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		if status(t, cmd.Wait()) == cli.ExitError && strings.Contains(stderr.String(), "--run-id r --resume") {
 			if text, _ := os.ReadFile(filepath.Join(out, "new", "r", "c039.json")); strings.Contains(string(text), `"interrupted"`) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
@@ -21,9 +22,10 @@ import (
 // the request on standard input, and writes its answer to standard output. What it writes to
 // files is thrown away.
 type Exec struct {
-	Name   string         // of the agent's file
-	Task   execute.Task   // of one command, as the policy has allowed it
-	Runner execute.Runner // sets up the sandboxes
+	Name    string          // of the agent's file
+	Task    execute.Task    // of one command, as the policy has allowed it
+	Perform harness.Perform // performs the task
+	Runner  execute.Runner  // sets up the sandboxes
 
 	mu        sync.Mutex
 	isolation sandbox.Isolation
@@ -66,7 +68,7 @@ func (x *Exec) Ask(ctx context.Context, q Request) (o Observed) {
 	t.Ignore = func(string) bool { return true }
 	run, stop := undated(ctx)
 	defer stop()
-	p, err := execute.Perform(run, x.Runner, t)
+	p, err := x.Perform(run, t)
 	o.Sent = true
 	if err != nil {
 		o.ended(ctx, "spawn_failed")

@@ -130,7 +130,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 	if req.Folders.Read, err = sandboxes.ReadPaths(doc.Read); err != nil {
 		return nil, err
 	}
-	d, task, err := g.gate.Prepare(ctx, harness.Deps{Now: g.Now, Rand: g.Rand, Specs: g.Specs, Runner: g.host}, req)
+	d, task, perform, err := g.gate.Prepare(ctx, harness.Deps{Now: g.Now, Rand: g.Rand, Specs: g.Specs, Runner: g.host}, req)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 		task.Env = append(task.Env, value)
 		g.secrets = append(g.secrets, strings.TrimPrefix(value, name+"="))
 	}
-	x := &suite.Exec{Name: filepath.Base(file), Task: task, Runner: g.host}
+	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Runner: g.host}
 	return x, x.Probe(ctx)
 }
 
