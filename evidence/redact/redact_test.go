@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/redact"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestConfig: an entry outside of the bounds is an error that names it and the remedy.
@@ -151,9 +152,7 @@ func TestCasesAreApart(t *testing.T) {
 // TestLinear: with each doubling of the input, the time grows less than threefold, for texts that make naive searches
 // slow. Eight times the input would take 64 times as long if the time were quadratic.
 func TestLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures")
-	}
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	words := func(n int) []any {
 		var list []any
 		for i := range n {
