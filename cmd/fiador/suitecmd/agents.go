@@ -81,7 +81,7 @@ type commandFile struct {
 
 var commandDecoder canon.Decoder[commandFile]
 
-// action is the intent of an agent that is a command.
+// intent is the document that the policy decides: one run of the agent's command.
 type intent struct {
 	Goal    string   `json:"goal"`
 	Actions []action `json:"actions"`
