@@ -294,6 +294,32 @@ func TestWorkKilled(t *testing.T) {
 	}
 }
 
+// TestWorkInterrupted: a Ctrl-C while an item runs ends the run without an answer about that item.
+// The items before it stand, and with --resume the run ends like an undisturbed one.
+func TestWorkInterrupted(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	s := newSite(t, true, map[string]string{"a": ": echo a >>log", "b": "a: echo b >>log; sleep 3; rm gone", "c": "b: echo c >c"})
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		s.renew(t)
+		cmd, stdout, stderr := s.command(t, s.args()...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		awaits(t, "the first item is applied", func() bool { return len(s.history(t)) == 1 })
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if code := status(t, cmd.Wait()); code != cli.ExitError || strings.Count(stdout.String(), "\n") != 1 || !strings.Contains(stderr.String(), `"code":`) {
+			t.Errorf("%s: exit status %d\n%s%s", sig, code, stdout, stderr)
+		}
+		if n := len(s.history(t)); n != 1 {
+			t.Errorf("%s: %d receipts", sig, n)
+		}
+		s.survives(t, sig.String())
+		s.resumes(t, sig.String())
+	}
+}
+
 // TestWorkDiscard: a folder that was edited after the kill of a run, whose change was decided
 // and not applied, is refused. It keeps the edit if the next run is told to discard the change.
 func TestWorkDiscard(t *testing.T) {
