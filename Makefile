@@ -35,7 +35,7 @@ ci:
 delegated:
 	.ci/delegated
 
-# The archives of a release and checksums.txt, in a new folder dist.
+# All files of a release, unsigned, in a new folder dist.
 .PHONY: dist
 dist:
-	.ci/archive dist
+	.ci/release "v$$(CGO_ENABLED=0 go run -trimpath ./cmd/fiador version | sed -n '1s/^fiador //p')" dist --trial

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package action_test runs the GitHub action's scripts as a runner does, with a
-// release made by .ci/archive.
+// release made by .ci/release.
 package action_test
 
 import (
@@ -30,6 +30,8 @@ import (
 	"testing"
 
 	"github.com/open-policy-agent/opa/v1/util"
+
+	"github.com/fiador/fiador/kernel"
 )
 
 const (
@@ -48,7 +50,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	release = sync.OnceValues(func() (archive, error) { return build(filepath.Join(dir, "dist")) })
+	release = sync.OnceValues(func() (archive, error) { return build(dir) })
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
@@ -60,12 +62,16 @@ type archive struct {
 	version string // v0.1.0
 	bytes   []byte
 	program string // path of the unpacked program
+	dir     string // folder of the release
+	commit  string // of the source that it was made of
+	public  string // key that signed it, as PEM
 }
 
 var release func() (archive, error)
 
-// build makes the release's archive for this machine. It looks at every folder of the
-// source, so that go test does not use a cached result of an older source.
+// build makes a release for this machine, of the files of this work tree as a commit of
+// their own. It looks at every folder of the source, so that go test does not use a cached
+// result of an older source.
 func build(dir string) (archive, error) {
 	err := filepath.WalkDir("..", func(name string, d os.DirEntry, err error) error {
 		if d != nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "dist") {
@@ -76,27 +82,31 @@ func build(dir string) (archive, error) {
 	if err != nil {
 		return archive{}, err
 	}
-	out, err := exec.Command("../.ci/archive", dir, "linux/"+runtime.GOARCH).CombinedOutput()
+	a := archive{version: "v" + kernel.Version, program: filepath.Join(dir, "fiador"), public: filepath.Join(dir, "release.pem")}
+	a.name, a.dir = "fiador_"+kernel.Version+"_linux_"+runtime.GOARCH+".tar.gz", filepath.Join(dir, a.version)
+	cmd := exec.Command("bash", "-c", `set -euo pipefail
+mkdir "$1/source"
+git -C .. ls-files -z --cached --others --exclude-standard | tar -C .. --null -T - --ignore-failed-read -cf - 2>/dev/null | tar -C "$1/source" -xf -
+cd "$1/source"
+git init -q . && git add -A && git commit -qm "a release"
+git rev-parse HEAD >"$1/commit"
+CGO_ENABLED=0 go run -trimpath ./cmd/fiador pack keygen --name example.com/release --key "$1/release.key" --pem "$1/release.pem" >"$1/release.pub"
+cd "$1"
+source/.ci/release "$2" "$2" --key release.key "linux/$3"
+tar -xzf "$2/$4" fiador`, "bash", dir, a.version, runtime.GOARCH, a.name)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "TZ=Asia/Kathmandu",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+		"GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		return archive{}, fmt.Errorf("%v\n%s", err, out)
+	}
+	commit, err := os.ReadFile(filepath.Join(dir, "commit"))
 	if err != nil {
-		return archive{}, fmt.Errorf("%w\n%s", err, out)
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
-	if err != nil || len(names) != 1 {
-		return archive{}, fmt.Errorf("archives %v, %w", names, err)
-	}
-	a := archive{name: filepath.Base(names[0]), program: filepath.Join(dir, "fiador")}
-	a.version = "v" + strings.Split(a.name, "_")[1]
-	if a.bytes, err = os.ReadFile(names[0]); err != nil {
 		return archive{}, err
 	}
-	sums, err := os.ReadFile(filepath.Join(dir, "checksums.txt"))
-	if err != nil || string(sums) != sum(a.bytes)+"  "+a.name+"\n" {
-		return archive{}, fmt.Errorf("checksums.txt is %q, %w", sums, err)
-	}
-	if out, err := exec.Command("tar", "-C", dir, "-xzf", names[0], "fiador").CombinedOutput(); err != nil {
-		return archive{}, fmt.Errorf("%w\n%s", err, out)
-	}
-	return a, nil
+	a.commit = strings.TrimSpace(string(commit))
+	a.bytes, err = os.ReadFile(filepath.Join(a.dir, a.name))
+	return a, err
 }
 
 func released(t *testing.T) archive {
@@ -117,8 +127,8 @@ func tools(t *testing.T) {
 			t.Skipf("%s is not installed", name)
 		}
 	}
-	if out, err := exec.Command("tar", "--version").Output(); err != nil || !bytes.Contains(out, []byte("GNU tar")) {
-		t.Skip("tar is not GNU tar, with which releases are made")
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed, and a release names a commit")
 	}
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		t.Skipf("there is no release for %s", runtime.GOARCH)
@@ -365,6 +375,50 @@ func TestInstallRelease(t *testing.T) {
 	}
 }
 
+// TestInstallSource: without a version and a checksum the program is built from the source
+// around the script. One of the two alone is no release, and no source either.
+func TestInstallSource(t *testing.T) {
+	t.Parallel()
+	a := released(t)
+	source := map[string]string{"INPUT_VERSION": "", "INPUT_SHA256": "", "INPUT_BASE_URL": "https://nowhere.invalid"}
+	out, err := exec.Command("go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOPROXY").Output()
+	var env map[string]string
+	if err := errors.Join(err, json.Unmarshal(out, &env)); err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range shells {
+		r := newRunner(t, source)
+		maps.Copy(r.env, env)
+		status, out := r.run(shell, script(t, "install.sh"))
+		installed(t, r, status, out, "fiador")
+		if want := "fiador " + strings.TrimPrefix(a.version, "v") + "\n"; !strings.HasPrefix(out, want) {
+			t.Errorf("%s: %q, want %q", shell, out, want)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		want string
+	}{
+		{"no go", nil, "go is not installed"},
+		{"go that fails", nil, "the program could not be built"},
+		{"version alone", map[string]string{"INPUT_VERSION": a.version}, "INPUT_SHA256 is empty or not set"},
+		{"checksum alone", map[string]string{"INPUT_SHA256": sum(a.bytes)}, "INPUT_VERSION is empty or not set"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, source)
+			maps.Copy(r.env, c.env)
+			r.without("go")
+			if c.name == "go that fails" {
+				r.command("go", "exit 1")
+			}
+			status, out := r.run("sh", script(t, "install.sh"))
+			notInstalled(t, r, status, out, c.want)
+		})
+	}
+}
+
 func TestInstallChecksums(t *testing.T) {
 	t.Parallel()
 	tools(t)
@@ -598,7 +652,8 @@ func TestInstallInputs(t *testing.T) {
 func TestVariablesThatAreNotSet(t *testing.T) {
 	t.Parallel()
 	a := released(t)
-	for name, may := range map[string][]string{"install.sh": nil, "check.sh": {"INPUT_ORG_POLICY", "INPUT_SARIF"}} {
+	empties := strings.Fields("INPUT_ORG_POLICY INPUT_CHANGED INPUT_COVERS INPUT_SARIF INPUT_RUN_ID INPUT_BASELINE INPUT_NEW INPUT_CASES INPUT_OUT INPUT_LIMITS INPUT_TOOLS INPUT_KEYS INPUT_SIGN")
+	for name, may := range map[string][]string{"install.sh": nil, "check.sh": empties} {
 		inputs := func() map[string]string {
 			if name == "install.sh" {
 				return mirror(t, "v1.2.3", here(), small(t))
@@ -679,7 +734,9 @@ func TestInstallOverHTTPS(t *testing.T) {
 func checkInputs(a archive) map[string]string {
 	return map[string]string{
 		"FIADOR_PROGRAM": a.program, "INPUT_INTENTS": "intents", "INPUT_POLICY": "default", "INPUT_ORG_POLICY": "",
-		"INPUT_TREE": ".", "INPUT_WORKING_DIRECTORY": ".", "INPUT_REPORT_ONLY": "false", "INPUT_SARIF": "",
+		"INPUT_TREE": ".", "INPUT_WORKING_DIRECTORY": ".", "INPUT_REPORT_ONLY": "false", "INPUT_CHANGED": "", "INPUT_COVERS": "", "INPUT_SARIF": "",
+		"INPUT_MODE": "check", "INPUT_RUNS": "runs", "INPUT_RUN_ID": "", "INPUT_BASELINE": "", "INPUT_NEW": "", "INPUT_CASES": "", "INPUT_OUT": "",
+		"INPUT_LIMITS": "", "INPUT_SUITE_POLICY": "none", "INPUT_TOOLS": "", "INPUT_KEYS": "", "INPUT_SIGN": "",
 	}
 }
 
@@ -763,7 +820,7 @@ func TestCheck(t *testing.T) {
 
 		{"strict", map[string]string{"INPUT_POLICY": "strict"}, 0, "accepted", "ACCEPTED", `profile "strict"`},
 		{"unknown profile", map[string]string{"INPUT_POLICY": "lenient"}, 2, "error", "ERROR, no decision was made", "::error title=RUN_E004"},
-		{"invalid profile", map[string]string{"INPUT_POLICY": "mine"}, 2, "error", "ERROR, no decision was made", "::error file=mine/profile.json,title=RUN_E004"},
+		{"invalid profile", map[string]string{"INPUT_POLICY": "mine"}, 2, "error", "ERROR, no decision was made", "::error file=mine/profile.json,line=1,title=RUN_E004"},
 		{"invalid layer", map[string]string{"INPUT_ORG_POLICY": "layer"}, 2, "error", "ERROR, no decision was made", "::error file=layer/x.rego,line=2,title=RUN_E004"},
 		{"two profiles", map[string]string{"INPUT_POLICY": "default\ndev"}, 2, "error", "ERROR, no decision was made", ""},
 		{"missing layer", map[string]string{"INPUT_ORG_POLICY": "none\nnowhere"}, 2, "error", "ERROR, no decision was made", "nowhere"},
@@ -793,6 +850,58 @@ func TestCheck(t *testing.T) {
 				r.command("killed", "kill -KILL $$")
 				r.command("other", "exit 3")
 				maps.Copy(r.env, c.set)
+				status, out := r.run(shell, script(t, "check.sh"))
+				checked(t, r, status, c.status, c.outcome, c.summary, out)
+				if !strings.Contains(out, c.says) {
+					t.Errorf("not %q:\n%s", c.says, out)
+				}
+				if _, err := os.Lstat(filepath.Join(r.dir, "work", "pwned")); err == nil {
+					t.Error("an input was run")
+				}
+			})
+		}
+	}
+}
+
+// TestCheckChange: the inputs changed and covers ask about the change of a clone, in the words of
+// the action. A clone without the history is no decision.
+func TestCheckChange(t *testing.T) {
+	t.Parallel()
+	a := released(t)
+	const history = `git init -q -b main; git add -A; git commit -q -m one; git checkout -q -b topic; mkdir -p out; echo x >out/a.txt
+git add out; git commit -q -m none; git tag none; echo "$INTENT" >intents/new.json; git add -A; git commit -q -m intent; git tag announced
+echo y >README; git add -A; git commit -q -m more`
+	for _, c := range []struct {
+		name, at        string
+		changed, covers string
+		status          int
+		outcome         string
+		summary, says   string
+	}{
+		{"no intent", "none", "main", "", 0, "accepted", "ACCEPTED, the change brings no intent", "this change brings no intent"},
+		{"no intent, path", "none", "", "main..HEAD", 1, "rejected", "REJECTED, 1 changed path is not announced", "::error file=out/a.txt,line=1,"},
+		{"intent", "announced", "main", "", 0, "accepted", "ACCEPTED, 1 intent", "1 BUNDLE"},
+		{"announced", "announced", "", "main..HEAD", 0, "accepted", "ACCEPTED, 1 intent", "1 BUNDLE"},
+		{"both", "announced", "main", "main..HEAD", 0, "accepted", "ACCEPTED, 1 intent", "1 BUNDLE"},
+		{"one path more", "topic", "", "main..HEAD", 1, "rejected", "REJECTED, 1 changed path is not announced", "::error file=README,line=1,"},
+		{"all intents", "topic", "", "", 0, "accepted", "ACCEPTED, 2 intents", "2 BUNDLE"},
+		{"unknown base", "topic", "nowhere", "", 2, "error", "ERROR, no decision was made", "fetch-depth: 0"},
+		{"a flag", "topic", "--report-only", "", 2, "error", "ERROR, no decision was made", "a revision begins with -"},
+		{"shell text", "topic", "$(touch pwned)", "", 2, "error", "ERROR, no decision was made", "git has no such commit here"},
+		{"no range", "topic", "", "main", 2, "error", "ERROR, no decision was made", "is no range"},
+	} {
+		for _, shell := range shells {
+			t.Run(c.name+" "+shell, func(t *testing.T) {
+				t.Parallel()
+				r := newRunner(t, checkInputs(a))
+				maps.Copy(r.env, map[string]string{
+					"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b", "INTENT": allowed,
+				})
+				r.put("work/intents/old.json", allowed)
+				if status, out := r.run("sh", "-ec", history+"; git checkout -q "+c.at); status != 0 {
+					t.Fatal(out)
+				}
+				r.env["INPUT_CHANGED"], r.env["INPUT_COVERS"] = c.changed, c.covers
 				status, out := r.run(shell, script(t, "check.sh"))
 				checked(t, r, status, c.status, c.outcome, c.summary, out)
 				if !strings.Contains(out, c.says) {
@@ -1010,6 +1119,9 @@ func TestActionFile(t *testing.T) {
 	if got := a.Outputs["outcome"].Value; got != "${{ steps.check.outputs.outcome || 'error' }}" {
 		t.Errorf("outcome is %q", got)
 	}
+	if got := a.Outputs["report"].Value; got != "${{ steps.check.outputs.report }}" {
+		t.Errorf("report is %q", got)
+	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -1074,6 +1186,7 @@ func act(t *testing.T, r *runner, with map[string]string) (failed bool, outputs 
 func TestAction(t *testing.T) {
 	t.Parallel()
 	a := released(t)
+	runs := recorded(t, a)
 	for _, c := range []struct {
 		name    string
 		with    map[string]string
@@ -1086,6 +1199,9 @@ func TestAction(t *testing.T) {
 		{"nothing to check", map[string]string{"intents": ""}, true, map[string]string{"status": "2", "outcome": "error"}},
 		{"not installed", map[string]string{"sha256": sum(nil)}, true, map[string]string{"status": "2", "outcome": "error"}},
 		{"no version", map[string]string{"version": ""}, true, map[string]string{"status": "2", "outcome": "error"}},
+		{"suite", map[string]string{"mode": "suite"}, true, map[string]string{"status": "1", "outcome": "rejected", "report": "runs"}},
+		{"suite, accepted", map[string]string{"mode": "suite", "limits": "max-regressions=1"}, false, map[string]string{"status": "0", "outcome": "accepted", "report": "runs"}},
+		{"suite without runs", map[string]string{"mode": "suite", "runs": "nowhere"}, true, map[string]string{"status": "2", "outcome": "error"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -1095,8 +1211,15 @@ func TestAction(t *testing.T) {
 			r := newRunner(t, nil)
 			r.put("work/intents/a.json", allowed)
 			r.put("work/rejected/a.json", refused)
+			copied(t, r, runs)
 			r.command("fiador", "echo another fiador is on PATH; exit 0")
 			failed, outputs := act(t, r, with)
+			if folder, ok := strings.CutPrefix(outputs["report"], filepath.Join(r.dir, "work")+"/"); ok {
+				outputs["report"] = folder
+			}
+			if outputs["report"] == "" {
+				delete(outputs, "report")
+			}
 			if failed != c.failed || !maps.Equal(outputs, c.outputs) {
 				t.Errorf("failed %t, outputs %v; want %t, %v", failed, outputs, c.failed, c.outputs)
 			}
@@ -1110,7 +1233,7 @@ func TestShellcheck(t *testing.T) {
 	if err != nil {
 		t.Skip("shellcheck is not installed")
 	}
-	args := []string{"install.sh", "check.sh", "../.ci/archive", "../.ci/archive-twice"}
+	args := []string{"install.sh", "check.sh", "../.ci/release", "../.ci/release-twice", "../.ci/first-hour"}
 	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

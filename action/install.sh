@@ -3,6 +3,10 @@
 # holds it against its checksum, and only then unpacks the one file that it is
 # about, into a new folder in RUNNER_TEMP.
 #
+# Without a version and a checksum it builds the program from the source that this
+# script is part of, with the Go of the runner. The runner has that source at the
+# commit that the workflow names, and go.sum has the checksums of the rest.
+#
 # Exit status: 0 installed; 2 not, and nothing is left behind.
 set -eu
 
@@ -21,9 +25,33 @@ fail() { # fail MESSAGE HINT
   exit 2
 }
 
-for name in INPUT_VERSION INPUT_SHA256 INPUT_BASE_URL RUNNER_TEMP GITHUB_PATH GITHUB_OUTPUT; do
-  eval "[ -n \"\${$name:-}\" ]" || fail "$name is empty or not set" "the inputs version and sha256 have no default"
+for name in INPUT_VERSION INPUT_SHA256; do
+  eval "[ -n \"\${$name+set}\" ]" || fail "$name is not set" "version and sha256 are both empty to build from source"
 done
+needed='INPUT_VERSION INPUT_SHA256 INPUT_BASE_URL'
+[ -n "$INPUT_VERSION$INPUT_SHA256" ] || needed=
+for name in $needed RUNNER_TEMP GITHUB_PATH GITHUB_OUTPUT; do
+  eval "[ -n \"\${$name:-}\" ]" || fail "$name is empty or not set" "a release needs the inputs version and sha256; without both the program is built from source"
+done
+
+installed() { # installed PROGRAM: says where it is, if it runs
+  "$1" version || fail "the program does not run here" "look at what the runner is"
+  printf '%s\n' "${1%/*}" >>"$GITHUB_PATH"
+  printf 'program=%s\n' "$1" >>"$GITHUB_OUTPUT"
+}
+
+if [ -z "$needed" ]; then
+  command -v go >/dev/null || fail "go is not installed, and builds the program" "put actions/setup-go before, or name a release in version and sha256"
+  source=$(CDPATH='' cd "${0%/*}/.." && pwd)
+  home=$(mktemp -d "$RUNNER_TEMP/fiador.XXXXXX")
+  mkdir "$home/bin"
+  (cd "$source" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off go build -trimpath -buildvcs=false -o "$home/bin/" ./cmd/fiador) ||
+    fail "the program could not be built" "the log says why; a release needs no Go: name it in version and sha256"
+  for program in "$home"/bin/*; do
+    installed "$program"
+  done
+  exit 0
+fi
 
 # The version stands in a URL and in a file name.
 printf '%s' "$INPUT_VERSION" | tr '\n' '/' | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$' ||
@@ -110,7 +138,4 @@ tar -xzOf archive.tar.gz "$program" >"bin/$program" || fail "$archive cannot be 
 [ -s "bin/$program" ] || fail "$program in $archive is not a file" "it is not an archive of a release"
 chmod 755 "bin/$program"
 rm archive.tar.gz
-"bin/$program" version || fail "$program of $archive does not run here" "look at what the runner is"
-
-printf '%s\n' "$home/bin" >>"$GITHUB_PATH"
-printf 'program=%s\n' "$home/bin/$program" >>"$GITHUB_OUTPUT"
+installed "$home/bin/$program"

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -228,7 +229,7 @@ func (r *report) opening(s *scene) error {
 			if err != nil {
 				return err
 			}
-			_, err = policy.LoadProfile(files, profileName, set)
+			_, err = profile.Load(files, profileName, set)
 			return err
 		}},
 		{"of it: the built-in policy from its stored form", func() error {

@@ -9,7 +9,9 @@
 // a plain fork and exec and cat, what verifies packs against sha256sum, and calls of tools
 // against run actions and the MCP SDK. Calls through the MCP gate are held against direct
 // ones, and the hook against a run. The state of a folder is held against git status, and an item of
-// work against fiador exec and a copy. It runs on Linux, from anywhere in the module.
+// work against fiador exec and a copy. The run of a suite is held against a bare loop of requests,
+// and a comparison against sha256sum.
+// It runs on Linux, from anywhere in the module.
 package main
 
 import (
@@ -51,6 +53,8 @@ type options struct {
 	calls    toolSizes
 	agents   agentSizes
 	work     workSizes
+	suite    suiteSizes
+	compare  compareSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -65,6 +69,8 @@ const (
 	onlyTools   = "tools"
 	onlyAgents  = "agents"
 	onlyWork    = "work"
+	onlySuite   = "suite"
+	onlyCompare = "compare"
 	onlyWorst   = "worst"
 	onlyDecide  = "decide"
 )
@@ -92,10 +98,19 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents, work or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents, work, suite, compare or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
+	others := flags.Bool("others", false, "measure nothing, and build the programs that Fiador is compared with into bench/bin, where the test of docs/comparison.md finds them")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *others {
+		root, err := moduleRoot(ctx)
+		if err != nil {
+			return err
+		}
+		_, _, err = installOthers(ctx, root)
 		return err
 	}
 	if *book > 0 {
@@ -110,12 +125,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
 	o.confined, o.ledger, o.logged, o.packs = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds), fullPacks(o.rounds)
-	o.calls, o.agents, o.work = fullTools(o.rounds), fullAgents(o.rounds), fullWork(o.rounds)
+	o.calls, o.agents, o.work, o.suite, o.compare = fullTools(o.rounds), fullAgents(o.rounds), fullWork(o.rounds), fullSuite(o.rounds), fullCompare(o.rounds)
 	if o.quick {
-		o.calls, o.agents, o.work = quickTools(), quickAgents(), quickWork()
+		o.calls, o.agents, o.work, o.suite, o.compare = quickTools(), quickAgents(), quickWork(), quickSuite(), quickCompare()
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWork, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWork, onlySuite, onlyCompare, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -175,6 +190,12 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	if err := r.work(ctx, t, dir, o.work, log); err != nil {
+		return err
+	}
+	if err := r.suite(ctx, t, dir, o.suite, log); err != nil {
+		return err
+	}
+	if err := r.compare(ctx, t, dir, o.compare, log); err != nil {
 		return err
 	}
 	if err := r.worst(ctx, t, dir, log); err != nil {
@@ -263,6 +284,16 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.worked.markdown(r.machine, o.quick)
+	case onlySuite:
+		if err := r.suite(ctx, t, dir, o.suite, log); err != nil {
+			return err
+		}
+		section = r.suited.markdown(r.machine, o.quick)
+	case onlyCompare:
+		if err := r.compare(ctx, t, dir, o.compare, log); err != nil {
+			return err
+		}
+		section = r.judged.markdown(r.machine, o.quick)
 	case onlyWorst:
 		if err := r.worst(ctx, t, dir, log); err != nil {
 			return err
@@ -316,6 +347,7 @@ func replaceSection(text, section []byte) []byte {
 type tools struct {
 	fiador, opa, conftest           string
 	empty, evaluator, launch, bench string
+	asker                           string
 	conftestOPA                     string // version of OPA inside conftest
 }
 
@@ -330,7 +362,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return filepath.Dir(filepath.Dir(file)), nil
 }
 
-// buildOwn builds Fiador, this program and the two small ones into dir.
+// buildOwn builds Fiador, this program and the small ones into dir.
 func buildOwn(ctx context.Context, root, dir string) (tools, error) {
 	var t tools
 	own := filepath.Join(root, "bench")
@@ -343,6 +375,7 @@ func buildOwn(ctx context.Context, root, dir string) (tools, error) {
 		{&t.empty, "empty", own, "./testdata/empty"},
 		{&t.evaluator, "evaluator", own, "./testdata/evaluator"},
 		{&t.launch, "launch", own, "./testdata/launch"},
+		{&t.asker, "asker", own, "./testdata/asker"},
 		{&t.bench, "bench", own, "."},
 	} {
 		*b.path = filepath.Join(dir, b.name)
@@ -360,12 +393,7 @@ func buildTools(ctx context.Context, root, dir string) (tools, error) {
 	if err != nil {
 		return t, err
 	}
-	bin := filepath.Join(root, "bench", "bin")
-	t.opa, t.conftest = filepath.Join(bin, "opa"), filepath.Join(bin, "conftest")
-	if err := install(ctx, root, t.opa, opaPath, opaVersion); err != nil {
-		return t, err
-	}
-	if err := install(ctx, root, t.conftest, conftestPath, conftestVer); err != nil {
+	if t.opa, t.conftest, err = installOthers(ctx, root); err != nil {
 		return t, err
 	}
 	info, err := buildinfo.ReadFile(t.conftest)
@@ -378,6 +406,16 @@ func buildTools(ctx context.Context, root, dir string) (tools, error) {
 		}
 	}
 	return t, nil
+}
+
+// installOthers installs opa and conftest into bench/bin, and returns their files.
+func installOthers(ctx context.Context, root string) (opa, conftest string, err error) {
+	bin := filepath.Join(root, "bench", "bin")
+	opa, conftest = filepath.Join(bin, "opa"), filepath.Join(bin, "conftest")
+	if err := install(ctx, root, opa, opaPath, opaVersion); err != nil {
+		return "", "", err
+	}
+	return opa, conftest, install(ctx, root, conftest, conftestPath, conftestVer)
 }
 
 // install builds a tool from the module proxy with the Go release that builds

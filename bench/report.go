@@ -46,6 +46,8 @@ type report struct {
 	called    *called
 	agented   *agented
 	worked    *worked
+	suited    *suited
+	judged    *judged
 	slow      slowest
 }
 
@@ -109,6 +111,10 @@ func (r *report) markdown() []byte {
 	b.Write(r.agented.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.worked.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.suited.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.judged.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()

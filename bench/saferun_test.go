@@ -233,12 +233,12 @@ func TestSafeRunMeasured(t *testing.T) {
 // do, so that most of the build is in the cache already.
 func builtForTests(t *testing.T, root, dir string) tools {
 	t.Helper()
-	for at, list := range map[string][]string{root: {"./cmd/fiador"}, filepath.Join(root, "bench"): {"./testdata/empty", "./testdata/launch"}} {
+	for at, list := range map[string][]string{root: {"./cmd/fiador"}, filepath.Join(root, "bench"): {"./testdata/empty", "./testdata/launch", "./testdata/asker"}} {
 		build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-o", dir + string(filepath.Separator)}, list...)...)
 		build.Dir = at
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v\n%s", err, out)
 		}
 	}
-	return tools{fiador: filepath.Join(dir, "fiador"), empty: filepath.Join(dir, "empty"), launch: filepath.Join(dir, "launch")}
+	return tools{fiador: filepath.Join(dir, "fiador"), empty: filepath.Join(dir, "empty"), launch: filepath.Join(dir, "launch"), asker: filepath.Join(dir, "asker")}
 }

@@ -186,6 +186,33 @@ func (s *toolScene) timed(ctx context.Context, list []command, warmUp, rounds in
 	return backAndForth(names, warmUp, rounds, func(i int) (sample, error) { return s.once(ctx, s.tools, list[i]) })
 }
 
+// workWay is a command with what is done before and after it, outside of the measured time.
+type workWay struct {
+	command
+	before, after func() error
+}
+
+// turns times ways in turn.
+func (s *toolScene) turns(ctx context.Context, ways []workWay, warmUp, rounds int) ([]series, error) {
+	var names []string
+	for _, w := range ways {
+		names = append(names, w.name)
+	}
+	return backAndForth(names, warmUp, rounds, func(i int) (x sample, err error) {
+		w := ways[i]
+		if w.before != nil {
+			err = w.before()
+		}
+		if err == nil {
+			x, err = s.once(ctx, s.tools, w.command)
+		}
+		if err == nil && w.after != nil {
+			err = w.after()
+		}
+		return x, err
+	})
+}
+
 func (m *called) executing(ctx context.Context, s *toolScene) (err error) {
 	const flag, mode = "--mode", "execute-sandbox"
 	m.executed, err = s.timed(ctx, []command{

@@ -187,32 +187,6 @@ func (s *workScene) run(plan, tree, store string, flags ...string) []string {
 	return append([]string{s.tools.fiador, "work", "run", plan, "--agents", "agents.json", "--policy", execProfile, "--tree", tree, "--store", store, "--rerun"}, flags...)
 }
 
-// workWay is a command with what is done before and after it, outside of the measured time.
-type workWay struct {
-	command
-	before, after func() error
-}
-
-func (s *workScene) turns(ctx context.Context, ways []workWay, warmUp, rounds int) ([]series, error) {
-	var names []string
-	for _, w := range ways {
-		names = append(names, w.name)
-	}
-	return backAndForth(names, warmUp, rounds, func(i int) (x sample, err error) {
-		w := ways[i]
-		if w.before != nil {
-			err = w.before()
-		}
-		if err == nil {
-			x, err = s.once(ctx, s.tools, w.command)
-		}
-		if err == nil && w.after != nil {
-			err = w.after()
-		}
-		return x, err
-	})
-}
-
 // stating times what says whether a tree has changed. Nothing has.
 func (m *worked) stating(ctx context.Context, s *workScene) (err error) {
 	state := []string{s.tools.fiador, "work", "state", workTree, "--store", workStore}

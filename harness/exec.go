@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 )
 
 // Exec says how one command is executed: an intent of one run action, or one line whose
@@ -76,7 +76,7 @@ type ExecLimits struct {
 
 // ProfileGate returns a gate with limits and without a judge. Such a gate decides no
 // intent.
-func ProfileGate(r policy.Resolved) *Gate {
+func ProfileGate(r profile.Resolved) *Gate {
 	return &Gate{Profile: r.Profile, Builtin: r.Origins == nil, Base: Open{Resolved: r}.base()}
 }
 

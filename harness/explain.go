@@ -2,16 +2,20 @@ package harness
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/grade"
 	"github.com/fiador/fiador/kernel/prose"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -22,6 +26,7 @@ type Explanation struct {
 	Decision kernel.Decision
 	Reasons  []Reason // every answer of every rule, the deciding ones first
 	Effects  []EffectReason
+	Answered []kernel.Result // questions that answers in the intent have settled
 }
 
 // Reason is one answer of a rule. Module is "kernel" if no rule permits an effect: the
@@ -63,7 +68,7 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 	if err != nil {
 		return Explanation{}, runerr.Internal("the decision has no canonical form", err)
 	}
-	x = Explanation{Profile: gate.Profile, Decision: d}
+	x = Explanation{Profile: gate.Profile, Decision: d, Answered: why.Verdict.Answered}
 	for _, f := range append(unpermitted(d), why.Fired...) {
 		value, _ := canon.Lookup(in.Intent, f.Path)
 		x.Reasons = append(x.Reasons, Reason{Fired: f, Decides: decides(d.Outcome, f.Rule), Value: value})
@@ -99,15 +104,19 @@ func unpermitted(d kernel.Decision) []policy.Fired {
 const notPermittedFix = "leave the effect out, or use a profile whose rules permit it"
 
 // Records returns the records of every error code, invariant and reason of the program
-// itself, and of every reason of an execution, in that order. The records of rules
-// belong to the policy (policy.Rule).
+// itself, of every reason of an execution, of the rules of run packs, and of the words of
+// a comparison, in that order. The records of rules belong to the policy (policy.Rule).
 func Records() []result.Record {
 	records := append(result.Records(), result.Record{
 		ID: kernel.IDNotPermitted, Kind: result.RecordRule, Title: kernel.TitleNotPermitted, Since: "0.1.0",
 		Why: "Every effect needs a permit of the built-in policy; one that no permit names is refused",
 		Fix: notPermittedFix,
 	})
-	return append(append(records, result.ExecutionRecords()...), packRecords()...)
+	records = slices.Concat(append(records, report.Unannounced()), result.ExecutionRecords(), packRecords())
+	for _, m := range grade.Meanings() { // some ids stand for two words, with a record each
+		records = append(records, result.Record{ID: m.ID, Kind: result.RecordKind(m.Kind), Title: m.Title, Why: m.Why, Fix: m.Fix, Since: "0.1.0"})
+	}
+	return records
 }
 
 // packRecords returns the records of the rules of run packs, except those about the
@@ -158,7 +167,7 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 func Weights(s Sources, set *specs.Set) (map[string]map[string]string, error) {
 	weights := map[string]map[string]string{}
 	for _, name := range profiles.Names() {
-		p, err := policy.LoadProfile(s.Builtin, name, set)
+		p, err := profile.Load(s.Builtin, name, set)
 		if err != nil {
 			return nil, runerr.Load(err)
 		}

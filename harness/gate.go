@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -37,7 +38,7 @@ type Sources struct {
 
 // Open is an opened gate: the profile and its layers, before compilation.
 type Open struct {
-	policy.Resolved
+	profile.Resolved
 	Layers []policy.Layer // the built-in one first
 
 	file string // name of the profile's data, for messages
@@ -101,28 +102,28 @@ func (s Sources) read(set *specs.Set, limits policy.Limits) (Open, error) {
 
 // UserPackage is the package of the Rego of a profile that is not built in.
 func UserPackage(profile string) string {
-	return policy.PrefixUser + strings.ReplaceAll(profile, "-", "_")
+	return policy.PrefixUser + profiles.PackageName(profile)
 }
 
 // Resolve reads the profile alone. The error is always a *result.RunError.
-func (s Sources) Resolve(set *specs.Set) (policy.Resolved, error) {
+func (s Sources) Resolve(set *specs.Set) (profile.Resolved, error) {
 	r, err := s.resolve(set)
 	if err != nil {
-		return policy.Resolved{}, runerr.Load(err)
+		return profile.Resolved{}, runerr.Load(err)
 	}
 	return r, nil
 }
 
-func (s Sources) resolve(set *specs.Set) (policy.Resolved, error) {
-	builtin := func(name string) (kernel.Profile, error) { return policy.LoadProfile(s.Builtin, name, set) }
+func (s Sources) resolve(set *specs.Set) (profile.Resolved, error) {
+	builtin := func(name string) (kernel.Profile, error) { return profile.Load(s.Builtin, name, set) }
 	if s.User == nil {
 		if !slices.Contains(profiles.Names(), s.Profile) {
-			return policy.Resolved{}, unknownProfile(s.Profile)
+			return profile.Resolved{}, unknownProfile(s.Profile)
 		}
 		p, err := builtin(s.Profile)
-		return policy.Resolved{Profile: p}, err
+		return profile.Resolved{Profile: p}, err
 	}
-	return policy.LoadUserProfile(*s.User, s.File, profiles.Names(), builtin, set)
+	return profile.LoadUser(*s.User, s.File, builtin, set)
 }
 
 // OpenGate reads a profile and its layers and compiles them. The error is always
@@ -146,8 +147,14 @@ func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits
 	if err != nil {
 		return nil, runerr.Load(err)
 	}
-	if err := o.checkSeverity(engine, builtin, set); err != nil {
-		return nil, err
+	var choices []string
+	if last := o.Layers[len(o.Layers)-1]; strings.HasPrefix(last.Package, policy.PrefixUser) {
+		choices = engine.Choices(last.Package)
+	}
+	if o.Origins != nil {
+		if errs := Severities(o.Profile, o.file, choices, builtin, set); len(errs) > 0 {
+			return nil, errs[0]
+		}
 	}
 	return &Gate{
 		Profile: o.Profile, Builtin: o.Origins == nil, Base: o.base(), Layers: o.Layers,
@@ -163,29 +170,27 @@ func (o Open) base() string {
 	return o.Extends
 }
 
-// checkSeverity refuses a severity for a rule whose severity cannot be chosen, because
+// Severities refuses each severity for a rule whose severity cannot be chosen, because
 // that severity would have no effect. In the profile's own Rego, a severity can be
-// chosen for a rule id that stands under at least two of deny, clarify and note.
-func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set) error {
-	if o.Origins == nil || len(o.Profile.Severity) == 0 {
+// chosen for a rule id that stands under at least two of deny, clarify and note: choices.
+// file names the profile in messages.
+func Severities(p kernel.Profile, file string, choices []string, builtin fs.FS, set *specs.Set) (errs []*result.RunError) {
+	if len(p.Severity) == 0 {
 		return nil
 	}
-	strict, err := policy.LoadProfile(builtin, "strict", set)
+	strict, err := profile.Load(builtin, "strict", set)
 	if err != nil {
-		return runerr.Load(err)
+		return []*result.RunError{runerr.Load(err)}
 	}
-	known := slices.Collect(maps.Keys(strict.Severity))
-	if last := o.Layers[len(o.Layers)-1]; strings.HasPrefix(last.Package, policy.PrefixUser) {
-		known = append(known, engine.Choices(last.Package)...)
-	}
+	known := slices.Concat(slices.Collect(maps.Keys(strict.Severity)), choices)
 	slices.Sort(known)
-	for _, id := range slices.Sorted(maps.Keys(o.Profile.Severity)) {
+	for _, id := range slices.Sorted(maps.Keys(p.Severity)) {
 		if !slices.Contains(known, id) {
-			return runerr.New(result.CodeProfile, o.file+": severity of "+strconv.Quote(id)+" is no profile's choice",
-				didYouMean(id, known)+"one of: "+strings.Join(slices.Compact(known), ", "))
+			errs = append(errs, runerr.New(result.CodeProfile, file+": severity of "+strconv.Quote(id)+" is no profile's choice",
+				didYouMean(id, known)+"one of: "+strings.Join(slices.Compact(slices.Clone(known)), ", "), runerr.At(canon.Pointer("/severity", id))))
 		}
 	}
-	return nil
+	return errs
 }
 
 // didYouMean asks for the known name that is most like a name, or returns "".

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
@@ -122,7 +123,7 @@ func TestSourcesErrors(t *testing.T) {
 		return s
 	}
 	acme := map[string]string{"a.rego": harnesstest.Asking("gate.org.acme")}
-	large := strings.Repeat(" ", policy.MaxProfileBytes) + harnesstest.Minimal
+	large := strings.Repeat(" ", profile.MaxBytes) + harnesstest.Minimal
 	tests := []struct {
 		name string
 		src  harness.Sources
@@ -139,14 +140,14 @@ func TestSourcesErrors(t *testing.T) {
 		{"a pipe", special("profile.json", &fstest.MapFile{Mode: fs.ModeNamedPipe}), "profile is not a regular file", "shown/profile.json", 0},
 		{"a device", special("profile.json", &fstest.MapFile{Mode: fs.ModeDevice}), "profile is not a regular file", "shown/profile.json", 0},
 		{"too large", user(large), "shown/profile.json: profile has 1048610 bytes; the limit is 1048576", "shown/profile.json", 0},
-		{"empty", user(""), "shown/profile.json: ", "shown/profile.json", 0},
-		{"not JSON", user("{"), "shown/profile.json: ", "shown/profile.json", 0},
-		{"byte order mark", user("\ufeff" + harnesstest.Minimal), "shown/profile.json: ", "shown/profile.json", 0},
-		{"a member twice", user(`{"name":"mine","name":"mine","extends":"dev"}`), "shown/profile.json: ", "shown/profile.json", 0},
-		{"unknown member", user(`{"name":"mine","extends":"dev","comands":[]}`), `shown/profile.json: "/comands": unknown member "comands"`, "shown/profile.json", 0},
-		{"reserved name", user(`{"name":"dev","extends":"dev"}`), `shown/profile.json: the name "dev" is that of a built-in profile`, "shown/profile.json", 0},
-		{"extends nobody", user(`{"name":"mine","extends":"mine"}`), `shown/profile.json: "/extends": `, "shown/profile.json", 0},
-		{"nothing left", user(`{"name":"mine","extends":"strict","allowed_commands":["bash"]}`), `nothing is left of it: "strict" allows only node, npm`, "shown/profile.json", 0},
+		{"empty", user(""), "shown/profile.json:1:1: ", "shown/profile.json", 1},
+		{"not JSON", user("{"), "shown/profile.json:1:2: ", "shown/profile.json", 1},
+		{"byte order mark", user("\ufeff" + harnesstest.Minimal), "shown/profile.json:1:1: ", "shown/profile.json", 1},
+		{"a member twice", user(`{"name":"mine","name":"mine","extends":"dev"}`), "shown/profile.json:1:16: ", "shown/profile.json", 1},
+		{"unknown member", user(`{"name":"mine","extends":"dev","comands":[]}`), `shown/profile.json:1:42: "/comands": unknown member "comands"`, "shown/profile.json", 1},
+		{"reserved name", user(`{"name":"dev","extends":"dev"}`), `shown/profile.json:1:9: the name "dev" is that of a built-in profile`, "shown/profile.json", 1},
+		{"extends nobody", user(`{"name":"mine","extends":"mine"}`), `shown/profile.json:1:26: "/extends": `, "shown/profile.json", 1},
+		{"nothing left", user(`{"name":"mine","extends":"strict","allowed_commands":["bash"]}`), `nothing is left of it: "strict" allows only node, npm`, "shown/profile.json", 1},
 		{"member missing", user(`{"name":"mine"}`), `shown/profile.json: member "allow_network" is missing`, "shown/profile.json", 0},
 
 		{"Rego of another package", withRego(harnesstest.Asking("gate.user.other")), `policy: shown/a.rego:1: package "gate.user.other" does not belong to layer "gate.user.mine"`, "shown/a.rego", 1},

@@ -111,6 +111,7 @@ type Request struct {
 	RunID     string // empty: made from the time and Rand
 	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
 	Folders   Folders
+	Contract  string // the earlier version of the policy contract that a replay asks in, or empty
 
 	// Calls are calls of the intent, by action, that another program asks about and performs
 	// itself; nil: the gate's tools bind the calls. Such a request is plan-only.
@@ -141,12 +142,13 @@ type Item interface {
 // Perform performs a task as [execute.Perform] does.
 type Perform func(ctx context.Context, task execute.Task) (*execute.Performed, error)
 
-// name returns the name of the intent in messages.
-func (r Request) name() string {
+// text returns the text of the intent, with its name in messages.
+func (r Request) text() runerr.Text {
+	t := runerr.Text{Name: r.Path, Src: r.Source, Line: r.Line}
 	if r.Line > 0 {
-		return r.Path + ":" + strconv.Itoa(r.Line)
+		t.Name += ":" + strconv.Itoa(r.Line)
 	}
-	return r.Path
+	return t
 }
 
 // Report is the end of a run that made a decision. Bytes is the checked RunResult in its
@@ -155,6 +157,7 @@ type Report struct {
 	Result   result.RunResult
 	Bytes    []byte
 	Decision kernel.Decision
+	Effects  []kernel.Effect // of the intent, whatever the decision
 
 	// Execution is the execution of a BUNDLE, if there was one. It holds the written
 	// files until it is closed.
@@ -247,7 +250,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 			return rep, runerr.Of(err)
 		}
 	}
-	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, gate.Result(req, decision, execution)
+	rep.Decision, rep.Effects, rep.profile, rep.Result = decision, in.Effects, gate.Profile, gate.Result(req, decision, execution)
 	rep.Result.StartedAt, rep.Result.CompletedAt = ledger.Timestamp(started), ledger.Timestamp(deps.Now())
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
@@ -309,20 +312,37 @@ func (r Report) fail(err error) (Report, error) {
 func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	doc, err := canon.Parse(req.Source, canon.MaxIntentBytes)
 	if err != nil {
-		return nil, kernel.Intent{}, runerr.Read(req.name(), err)
+		return nil, kernel.Intent{}, runerr.Read(req.text(), err)
 	}
-	violations, err := set.Validate(specs.KindIntent, doc.Value())
+	violations, err := set.Validate(specs.KindIntent, req.checked(doc))
 	if err != nil {
 		return nil, kernel.Intent{}, runerr.Internal("the intent could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
-		return nil, kernel.Intent{}, runerr.NotIntent(req.name(), violations)
+		return nil, kernel.Intent{}, runerr.NotIntent(req.text(), doc.Value(), violations)
 	}
 	intent, err := kernel.ParseIntent(doc.Value())
+	if err == nil && req.Contract == "" {
+		err = intent.CheckAnswers()
+	}
 	if err != nil {
-		return nil, kernel.Intent{}, runerr.Intent(req.name(), err)
+		return nil, kernel.Intent{}, runerr.Intent(req.text(), err)
 	}
 	return doc.Value().(map[string]any), intent, nil
+}
+
+// checked returns the document that the schema of intents describes. Under an earlier
+// contract, context.answers was free data.
+func (r Request) checked(doc canon.Document) any {
+	obj, _ := doc.Value().(map[string]any)
+	free, _ := obj["context"].(map[string]any)
+	if r.Contract == "" || free == nil {
+		return doc.Value()
+	}
+	obj, free = maps.Clone(obj), maps.Clone(free)
+	delete(free, "answers")
+	obj["context"] = free
+	return obj
 }
 
 // Decide does steps 5 and 6, verdict and decision, about an intent that was asked about.
@@ -368,20 +388,22 @@ func (g *Gate) ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, er
 		return policy.Input{}, kernel.Intent{}, err
 	}
 	return policy.Input{
-		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
+		Contract: req.Contract, Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
 		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
 		Effects: intent.Effects(g.Profile), Findings: intent.FindingsUnder(g.Profile),
 	}, intent, nil
 }
 
 // whole returns the given intent with every member set, so that each policy rule finds
-// all members. Pointers into the given document stay right.
+// all members. It leaves out $schema, which is for editors. Pointers into the given
+// document stay right.
 func whole(doc map[string]any) map[string]any {
 	out := map[string]any{
 		"actions": []any{}, "constraints": []any{}, "context": map[string]any{},
 		"inputs": []any{}, "outputs": []any{},
 	}
 	maps.Copy(out, doc)
+	delete(out, "$schema")
 	return out
 }
 

@@ -812,7 +812,7 @@ func TestGeneratedLayersOnlyTighten(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
 	const group, most = 16, 352
-	layers := rehearsal.Count(6*group, most)
+	layers := rehearsal.Count(3*group, most)
 	tallies := make([]tally, layers)
 	refused := make([]bool, layers)
 	t.Run("all", func(t *testing.T) {

@@ -25,9 +25,12 @@ const IDNotPermitted = "NOT_PERMITTED"
 // TitleNotPermitted is the title of that reason.
 const TitleNotPermitted = "No rule permits this effect"
 
-// ModuleKernel is the module of the kernel's own results; other results name their
-// layer's package.
-const ModuleKernel = "kernel"
+// ModuleKernel is the module of the kernel's own results, and ModuleBuiltin the package of
+// the built-in layer. Other results name their layer's package.
+const (
+	ModuleKernel  = "kernel"
+	ModuleBuiltin = "gate.builtin"
+)
 
 // DefaultPriority is the priority of a question whose rule states no priority.
 const DefaultPriority = 60
@@ -40,14 +43,74 @@ type Result struct {
 	Text   string // msg of a deny or note, question of a clarify
 	Fix    string // of the answer, else of the rule's record; may be empty
 
-	// Options belongs to a clarify only.
-	Options []string // sorted by code unit; nil when the answer is free text
+	// These belong to a clarify only.
+	Options    []string // sorted by code unit; nil when the answer is free text
+	Answerable bool     // an answer in the intent settles the question
+	Settling   []string // the options that settle it; nil: each does
+	ByPolicy   bool     // no answer settles the question, but another profile does
 
 	// From the rule's METADATA.
 	Title    string
 	Why      string // description
 	Priority int    // 0..100, of a clarify; 60 where the rule states none
 }
+
+// Need says what settles a question.
+type Need string
+
+// The needs of a question.
+const (
+	NeedAnswer Need = "answer" // an answer in the intent
+	NeedIntent Need = "intent" // another intent
+	NeedPolicy Need = "policy" // another profile
+)
+
+// Needs returns what settles the question.
+func (r Result) Needs() Need {
+	switch {
+	case r.Answerable && (len(r.Options) == 0 || len(r.Answers()) > 0):
+		return NeedAnswer
+	case r.ByPolicy:
+		return NeedPolicy
+	}
+	return NeedIntent
+}
+
+// SettledBy says whether a text, as the answer in the intent, settles the question.
+func (r Result) SettledBy(answer string) bool {
+	return r.Answerable && (len(r.Options) == 0 || slices.Contains(r.Options, answer)) &&
+		(len(r.Settling) == 0 || slices.Contains(r.Settling, answer))
+}
+
+// Answers returns the options that settle the question: none if every text does, or no answer.
+func (r Result) Answers() []string {
+	list := r.Options
+	if len(list) == 0 {
+		list = r.Settling
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(o string) bool { return !r.SettledBy(o) })
+}
+
+// QuestionID returns the id by which context.answers of an intent names the question of a
+// clarify (policy-contract.md, Answers). Without a canonical form it is empty, and nothing
+// answers the question.
+func (r Result) QuestionID() string {
+	id, err := askPlan.ID(nil, "ask_", &askDomain{r.Module, r.ID, r.Path, r.Text})
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// askDomain holds the members that the id of a policy's question covers.
+type askDomain struct {
+	Layer string `json:"layer"`
+	Rule  string `json:"rule"`
+	Path  string `json:"path"`
+	Text  string `json:"text"`
+}
+
+var askPlan canon.Plan[askDomain]
 
 // Verdict holds the answers of all policy layers, before the kernel decides. Each list
 // is sorted by module, id, path and text.
@@ -56,6 +119,10 @@ type Verdict struct {
 	Deny    []Result
 	Clarify []Result
 	Note    []Result
+
+	// Answered are the questions that answers in the intent have settled. They decide
+	// nothing.
+	Answered []Result
 }
 
 // Decision is the kernel's answer to an intent and a verdict.

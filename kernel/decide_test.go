@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +137,55 @@ func TestQuestionKeepsItsOptions(t *testing.T) {
 		got, err := newQuestions(list)
 		if err != nil || len(got) != 1 || got[0].Priority != 100 || strings.Join(got[0].Options, " ") != "a b c" {
 			t.Errorf("questions are %+v, error %v", got, err)
+		}
+	}
+}
+
+// TestQuestionVectors: specs/vectors/answers/questions.json has the id of each question.
+func TestQuestionVectors(t *testing.T) {
+	var file struct {
+		Vectors []struct {
+			Name, Layer, Rule, Path, Text string
+			ID                            string `json:"question_id"`
+		}
+	}
+	src, err := os.ReadFile("../specs/vectors/answers/questions.json")
+	if err == nil {
+		err = json.Unmarshal(src, &file)
+	}
+	if err != nil || len(file.Vectors) < 5 {
+		t.Fatalf("%d vectors, error %v", len(file.Vectors), err)
+	}
+	seen := map[string]bool{}
+	for _, v := range file.Vectors {
+		r := Result{Module: v.Layer, ID: v.Rule, Path: v.Path, Text: v.Text, Fix: "f", Options: []string{"a"}, Title: "t"}
+		if got := r.QuestionID(); got != v.ID || seen[got] {
+			t.Errorf("%s: id %s, want %s, and another one for each", v.Name, got, v.ID)
+		}
+		seen[v.ID] = true
+	}
+	if id := (Result{Text: "\xff"}).QuestionID(); id != "" {
+		t.Errorf("a question without a canonical form has the id %q", id)
+	}
+}
+
+// TestNeeds: a question needs an answer only if there is one that settles it.
+func TestNeeds(t *testing.T) {
+	for _, tc := range []struct {
+		r       Result
+		needs   Need
+		answers string
+	}{
+		{Result{}, NeedIntent, ""},
+		{Result{ByPolicy: true, Options: []string{"a"}}, NeedPolicy, ""},
+		{Result{Answerable: true}, NeedAnswer, ""},
+		{Result{Answerable: true, Settling: []string{"a"}}, NeedAnswer, "a"},
+		{Result{Answerable: true, Options: []string{"a", "b"}}, NeedAnswer, "a b"},
+		{Result{Answerable: true, Options: []string{"a", "b"}, Settling: []string{"b", "c"}}, NeedAnswer, "b"},
+		{Result{Answerable: true, Options: []string{"a", "b"}, Settling: []string{"c"}}, NeedIntent, ""},
+	} {
+		if got := strings.Join(tc.r.Answers(), " "); tc.r.Needs() != tc.needs || got != tc.answers {
+			t.Errorf("%+v needs %s, answers %q", tc.r, tc.r.Needs(), got)
 		}
 	}
 }

@@ -112,6 +112,18 @@ func ParseIntent(doc any) (Intent, error) {
 	return in, nil
 }
 
+// CheckAnswers refuses an answer in context.answers that says nothing. The schema has
+// checked the form of the answers. The error is an *IntentError.
+func (in Intent) CheckAnswers() error {
+	answers, _ := in.context["answers"].(map[string]any)
+	for _, id := range canon.Names(answers) {
+		if s, _ := answers[id].(string); text.IsBlank(s) {
+			return &IntentError{Pointer: canon.Cut(canon.Pointer("/context/answers", id)), Msg: "the answer is blank", Hint: "answer the question, or leave the answer out"}
+		}
+	}
+	return nil
+}
+
 // Normalised is the document that Bundle.source_intent_hash covers. It always has the
 // six members; an absent member is empty.
 type Normalised struct {
@@ -152,7 +164,8 @@ func (r *reader) intent(doc any) Intent {
 		r.fail("", "an intent is a JSON object")
 		return Intent{}
 	}
-	r.only(obj, "", "goal", "constraints", "context", "actions", "inputs", "outputs")
+	r.only(obj, "", "$schema", "goal", "constraints", "context", "actions", "inputs", "outputs")
+	r.str(obj, "", "$schema", false, maxSchemaRunes) // for editors
 	in := Intent{context: map[string]any{}, actions: []any{}}
 	in.Goal = r.goal(obj)
 	in.given = r.stringList(obj, "", "constraints", contract.MaxConstraints, contract.MaxConstraintRunes)
@@ -306,10 +319,11 @@ func (r *reader) paths(obj map[string]any, name string, most int) []string {
 }
 
 const (
-	maxIDRunes   = 128
-	maxTagRunes  = 64
-	maxEnvRunes  = 32768
-	maxToolRunes = 256
+	maxIDRunes     = 128
+	maxTagRunes    = 64
+	maxEnvRunes    = 32768
+	maxToolRunes   = 256
+	maxSchemaRunes = 2048
 )
 
 // action reads one action. It refuses a member that the kind of the action does not have.

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestSchemaAgrees: ParseRecord reads exactly the canonical entries that the schema
@@ -159,5 +160,56 @@ func TestRecomputedLeaves(t *testing.T) {
 	tile, err := os.ReadFile(filepath.Join(dir, "published", filepath.FromSlash(ledger.TilePath(tlog.Tile{H: 8, W: n}))))
 	if err != nil || !bytes.Equal(tile, hashes) {
 		t.Errorf("the tile of level 0 has other hashes (%v)", err)
+	}
+}
+
+// TestLinesFitTheSchema: two validators accept each line of the vectors' logs as it stands
+// in the file, and refuse it with a seal that ParseLine refuses too.
+func TestLinesFitTheSchema(t *testing.T) {
+	set, second := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindLedgerRecord)
+	fits := func(line []byte) bool {
+		doc, err := canon.ParseCanonical(line, ledger.MaxEntryBytes+1024)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list, err := set.Validate(specs.KindLedgerRecord, doc.Value())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := second.Validate(doc.Value()); (other == nil) != (len(list) == 0) {
+			t.Errorf("%s\nthe second validator: %v; ours: %v", line, other, list)
+		}
+		return len(list) == 0
+	}
+	kinds := map[string]bool{}
+	for _, log := range []string{"log", "fork", "wide"} {
+		text, err := os.ReadFile(filepath.Join(vectorDir, log, "ledger.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			l, err := ledger.ParseLine(line)
+			if err != nil || !fits(line) {
+				t.Errorf("%s: line %s does not fit (%v)", log, line, err)
+			}
+			_, kind, _ := strings.Cut(string(l.Entry), `"kind":"`)
+			kind, _, _ = strings.Cut(kind, `"`)
+			if kinds[kind] {
+				continue
+			}
+			kinds[kind] = true
+			for _, change := range [][2]string{
+				{`"root":"`, `"root":"A`}, {`"sig":"`, `"sig":"A`}, {`"size":`, `"size":-`}, {`"root"`, `"rood"`}, {`"_seal":{`, `"_seal":{"more":1,`},
+			} {
+				spoilt := bytes.Replace(line, []byte(change[0]), []byte(change[1]), 1)
+				if _, err := ledger.ParseLine(spoilt); err == nil || fits(spoilt) {
+					t.Errorf("%s fits (%v)", spoilt, err)
+				}
+			}
+		}
+	}
+	if len(kinds) != 6 {
+		t.Errorf("the logs have records of %d kinds", len(kinds))
 	}
 }

@@ -23,28 +23,28 @@ func (a *answerReader) errorf(kind Kind, rule, msg string) *Error {
 	return &Error{Kind: kind, Module: a.layer.pkg, Rule: rule, Msg: "rule " + canon.Quote(rule) + ": " + msg}
 }
 
-// read checks all answers of a layer and adds them to v.
-func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) error {
+// read checks all answers of a layer and returns them.
+func (a *answerReader) read(values map[string]ast.Value) (v kernel.Verdict, err error) {
 	sets := make(map[string]ast.Set, len(values))
 	total := 0
 	for _, rule := range a.layer.rules {
 		set, ok := values[rule].(ast.Set)
 		if !ok {
-			return a.errorf(KindEval, rule, "answer is not a set")
+			return v, a.errorf(KindEval, rule, "answer is not a set")
 		}
 		sets[rule] = set
 		if rule != rulePermit {
 			total += set.Len()
 		}
 	}
-	if total > a.lim.Results && a.layer.pkg != Builtin {
-		return &Error{Kind: KindLimit, Module: a.layer.pkg, Msg: strconv.Itoa(total) + " results; the limit is " + strconv.Itoa(a.lim.Results)}
+	if err := a.within(total); err != nil {
+		return v, err
 	}
 	for _, rule := range a.layer.rules {
 		if rule == rulePermit {
 			permits, err := a.permits(sets[rule])
 			if err != nil {
-				return err
+				return v, err
 			}
 			v.Permits = append(v.Permits, permits...)
 			continue
@@ -53,16 +53,24 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 		for _, t := range sets[rule].Slice() {
 			obj, ok := t.Value.(ast.Object)
 			if !ok {
-				return a.errorf(KindEval, rule, "an answer is not an object")
+				return v, a.errorf(KindEval, rule, "an answer is not an object")
 			}
 			r, err := a.result(rule, obj)
 			if err != nil {
-				return err
+				return v, err
 			}
 			*list = append(*list, r)
 		}
 	}
-	return a.offered(v.Clarify)
+	return v, nil
+}
+
+// within refuses more results of a layer than the limit.
+func (a *answerReader) within(results int) error {
+	if results > a.lim.Results && a.layer.pkg != Builtin {
+		return &Error{Kind: KindLimit, Module: a.layer.pkg, Msg: strconv.Itoa(results) + " results; the limit is " + strconv.Itoa(a.lim.Results)}
+	}
+	return nil
 }
 
 // offered counts the options of the questions so far. Rules that ask the same question
@@ -170,6 +178,9 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 		r.Options = slices.Clone(rec.options)
 	}
 	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
+	if rule == ruleClarify {
+		r.Answerable, r.Settling, r.ByPolicy = rec.Answerable, rec.Settling, kernel.Need(rec.Needs) == kernel.NeedPolicy
+	}
 	if r.Fix == "" && rec.Fix != "" {
 		r.Fix = rec.Fix
 		if problem := a.text(rule, "fix", r.Fix); problem != nil {
@@ -255,7 +266,7 @@ func (a *answerReader) options(rule string, v ast.Value, r *kernel.Result) *Erro
 // sortVerdict sorts every list of a verdict.
 func sortVerdict(v *kernel.Verdict) {
 	slices.SortFunc(v.Permits, canon.Compare)
-	for _, list := range [][]kernel.Result{v.Deny, v.Clarify, v.Note} {
+	for _, list := range [][]kernel.Result{v.Deny, v.Clarify, v.Note, v.Answered} {
 		slices.SortFunc(list, compareResults)
 	}
 }

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -42,8 +44,9 @@ func boundedBuiltins(lim Limits) map[string]*topdown.Builtin {
 // boundCalls makes compiled modules call the bounded functions. It refuses a module
 // that uses the name of such a function as a value: "with" could replace another
 // function by it.
-func boundCalls(mods map[string]*ast.Module) error {
-	var left error
+func boundCalls(mods map[string]*ast.Module) error { return firstOf(bindCalls(mods)) }
+
+func bindCalls(mods map[string]*ast.Module) (left []*Error) {
 	sized := sizers()
 	isBounded := func(ref ast.Ref) bool {
 		// The name of every such function is one word, or two words with a dot between.
@@ -60,7 +63,8 @@ func boundCalls(mods map[string]*ast.Module) error {
 		}
 		return ast.NewTerm(boundedRef(ref.String())).SetLocation(t.Location)
 	}
-	for name, mod := range mods {
+	for _, name := range slices.Sorted(maps.Keys(mods)) {
+		mod := mods[name]
 		ast.WalkExprs(mod, func(e *ast.Expr) bool {
 			if terms, ok := e.Terms.([]*ast.Term); ok && len(terms) > 0 {
 				terms[0] = bound(terms[0])
@@ -71,24 +75,13 @@ func boundCalls(mods map[string]*ast.Module) error {
 			return false
 		})
 		ast.WalkRefs(mod, func(ref ast.Ref) bool {
-			if left == nil && isBounded(ref) {
-				left = moduleErrorf(name, row(ref), "function %q is no value: call it", ref.String())
+			if isBounded(ref) {
+				left = append(left, errorAt(name, ref[0].Location, "function %q is no value: call it", ref.String()))
 			}
-			return left != nil
+			return false
 		})
 	}
 	return left
-}
-
-// row returns the line of a reference, or 0.
-func row(ref ast.Ref) int { return LineOf(ref[0].Location) }
-
-// LineOf returns the line of a place, from 1 on, or 0 if the place is unknown.
-func LineOf(loc *ast.Location) int {
-	if loc == nil {
-		return 0
-	}
-	return loc.Row
 }
 
 // boundedFunc returns a built-in function that is called only if size allows the call.

@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/profiles"
 )
 
 // vectorInputs returns the policy's input, under a profile, for every decision vector with a readable
@@ -76,8 +77,8 @@ func bothEngines(t *testing.T, p kernel.Profile) (full, embedded *Engine) {
 // Without the checks, every verdict and every record is the same. In the short form, each
 // intent is decided under one of the profiles.
 func TestEmbeddedLayer(t *testing.T) {
-	for n, profile := range builtinNames() {
-		p := builtinProfiles(t)[profile]
+	for n, profile := range profiles.Names() {
+		p := BuiltinProfile(profile)
 		inputs := vectorInputs(t, p)
 		if len(inputs) < 350 {
 			t.Fatalf("%d intents", len(inputs))

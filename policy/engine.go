@@ -137,16 +137,17 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 // eval adds the answers of the layers to v. doc is the document of the input.
 func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input, doc map[string]any, layers []*compiledLayer, v kernel.Verdict) (kernel.Verdict, error) {
 	for _, l := range layers {
-		input, err := inputTerm(doc, l.embedded)
+		own, err := e.settle(ctx, cancel, in, doc, l)
 		if err != nil {
 			return kernel.Verdict{}, err
 		}
-		values, err := l.answers(ctx, cancel, e.store, input)
-		if err != nil {
-			return kernel.Verdict{}, err
-		}
+		v.Permits = append(v.Permits, own.Permits...)
+		v.Deny = append(v.Deny, own.Deny...)
+		v.Clarify = append(v.Clarify, own.Clarify...)
+		v.Note = append(v.Note, own.Note...)
+		v.Answered = append(v.Answered, own.Answered...)
 		a := answerReader{layer: l, lim: e.lim, in: in}
-		if err := a.read(values, &v); err != nil {
+		if err := a.offered(v.Clarify); err != nil {
 			return kernel.Verdict{}, err
 		}
 	}

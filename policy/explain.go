@@ -68,7 +68,7 @@ func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
 	cancel := topdown.NewCancel()
 	t := task{what: "explaining the verdict", failed: KindEval, stop: cancel.Cancel}
 	lim := e.lim
-	lim.Deadline += lim.Compile
+	lim.Deadline += lim.Compile // the first call compiles each permit rule
 	x.Permits, err = watched(ctx, lim, t, func() ([]Permit, error) { return e.permits(ctx, cancel, in) })
 	return x, located(err, e.sources)
 }

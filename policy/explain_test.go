@@ -114,7 +114,7 @@ note contains {"id": "ASK", "path": "", "msg": m} if {
 // TestExplainAgrees explains the policy's input of every vector. An explanation has the
 // permits of the verdict, and each answer once.
 func TestExplainAgrees(t *testing.T) {
-	p := builtinProfiles(t)["default"]
+	p := BuiltinProfile("default")
 	e, _ := bothEngines(t, p)
 	inputs := vectorInputs(t, p)
 	permitted := 0

@@ -55,34 +55,50 @@ const (
 //
 // A folder without modules gives a layer without modules, which New refuses.
 func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
-	files, err := f.rego(lim.orDefault(), func(name string) bool { return !isTest(name) })
+	l, err := f.layer(pkg, lim)
+	if err == nil {
+		err = f.checkTests(lim)
+	}
 	if err != nil {
 		return Layer{}, err
 	}
-	if err := f.checkTests(lim); err != nil {
-		return Layer{}, err
+	return l, nil
+}
+
+// layer is LoadLayer without the tests. Beside an error, the layer has the modules that could
+// be read.
+func (f Folder) layer(pkg string, lim Limits) (l Layer, err error) {
+	files, err := f.rego(lim.orDefault(), func(name string) bool { return !isTest(name) })
+	defer func() {
+		prefix := strings.ReplaceAll(strings.TrimPrefix(l.Package, "gate."), ".", "/")
+		for i, m := range l.Modules {
+			l.Modules[i].Name, l.Modules[i].File = prefix+"/"+m.Name, f.File(m.Name)
+		}
+	}()
+	if err != nil {
+		return Layer{Modules: files}, err
 	}
-	if records := path.Base(profiles.RecordsModule); pkg == Builtin && f.has(records) {
-		src, err := f.read(records, "records", lim.orDefault().ModuleBytes)
+	if records := path.Base(profiles.RecordsModule); pkg == Builtin && f.Has(records) {
+		src, err := f.Read(records, "records", lim.orDefault().ModuleBytes)
 		if err != nil {
-			return Layer{}, err
+			return Layer{Modules: files}, err
 		}
 		files = append(files, Module{Name: records, Source: src})
 	}
-	l := Layer{Package: pkg, Modules: files}
-	if strings.HasSuffix(pkg, ".") {
-		if len(files) == 0 {
-			return Layer{}, f.errorf("", "no policy module (*.rego) is in this folder")
-		}
-		if l.Package = statedPackage(files[0].Source); !strings.HasPrefix(l.Package, pkg) || !validPackage(l.Package) {
-			return Layer{}, f.errorf(files[0].Name, "package "+canon.Quote(l.Package)+" must be "+pkg+"NAME")
-		}
+	if !strings.HasSuffix(pkg, ".") {
+		return Layer{Package: pkg, Modules: files}, nil
 	}
-	prefix := strings.ReplaceAll(strings.TrimPrefix(l.Package, "gate."), ".", "/")
-	for i, m := range l.Modules {
-		l.Modules[i].Name, l.Modules[i].File = prefix+"/"+m.Name, f.File(m.Name)
+	if len(files) == 0 && pkg == PrefixUser {
+		return Layer{}, nil // a profile may be data alone
 	}
-	return l, nil
+	if len(files) == 0 {
+		return Layer{}, f.errorf("", "no policy module (*.rego) is in this folder")
+	}
+	stated := statedPackage(files[0].Source)
+	if !strings.HasPrefix(stated, pkg) || !validPackage(stated) {
+		return Layer{Modules: files}, f.errorf(files[0].Name, "package "+canon.Quote(stated)+" must be "+pkg+"NAME")
+	}
+	return Layer{Package: stated, Modules: files}, nil
 }
 
 // LoadTests reads every *_test.rego below the folder. Each module has the name of its
@@ -153,7 +169,7 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 		if d.IsDir() || !strings.HasSuffix(strings.ToLower(name), ".rego") || !keep(name) {
 			return nil
 		}
-		src, err := f.read(rel, "module", lim.ModuleBytes)
+		src, err := f.Read(rel, "module", lim.ModuleBytes)
 		if err != nil {
 			return err
 		}
@@ -172,26 +188,15 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 	return modules, err
 }
 
-func (f Folder) has(rel string) bool {
+// Has says whether the folder has an entry.
+func (f Folder) Has(rel string) bool {
 	_, err := fs.Stat(f.FS, path.Join(f.Dir, rel))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// profile reads the data of a profile.
-func (f Folder) profile(rel string) ([]byte, error) {
-	src, err := f.read(rel, "profile", MaxProfileBytes)
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Kind = KindProfile
-		if !f.has(rel) {
-			e.Msg = "there is no such file: a profile is a folder with a profile.json"
-		}
-	}
-	return src, err
-}
-
-// read reads a file of at most most bytes. what names the file in messages. It reads only
+// Read reads a file of at most most bytes. what names the file in messages. It reads only
 // regular files: opening a pipe could wait forever.
-func (f Folder) read(rel, what string, most int) ([]byte, error) {
+func (f Folder) Read(rel, what string, most int) ([]byte, error) {
 	name := path.Join(f.Dir, rel)
 	info, err := fs.Stat(f.FS, name)
 	switch {

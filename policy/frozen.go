@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"bytes"
+	"slices"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -34,25 +34,27 @@ func (f Frozen) Provenance() (result.Provenance, error) {
 	return p, nil
 }
 
-// maxFrozenProfile is the greatest size of the artifact of a resolved profile: the
-// content of its own file, and the additions of the profile that it extends.
-const maxFrozenProfile = 2 * MaxProfileBytes
-
-// ReadFrozenProfile reads a resolved profile from the bytes that its digest covers. The
-// profile encodes to the same bytes. The error is an *Error of KindProfile.
-func ReadFrozenProfile(artifact []byte) (kernel.Profile, error) {
-	doc, err := canon.Parse(artifact, maxFrozenProfile)
-	if err != nil {
-		return kernel.Profile{}, profileErrorf("%v", err)
+// newProvenance identifies, by content alone, the policy of a verdict.
+func newProvenance(p kernel.Profile, profile canon.ContentHash, layers []Layer) result.Provenance {
+	pr := result.Provenance{
+		ProfileSHA256:      profile,
+		CapabilitiesSHA256: capabilitiesSum(),
+		Modules:            []result.ModuleDigest{},
+		Limits: result.Limits{
+			CPUCores:            p.CPUCores,
+			Isolation:           p.Isolation,
+			MaxChildren:         p.MaxChildren,
+			MaxOutputFiles:      p.MaxOutputFiles,
+			MaxTotalOutputBytes: p.MaxTotalOutputBytes,
+			MemoryMB:            p.MemoryMB,
+			TimeoutMS:           p.TimeoutMS,
+		},
 	}
-	m, ok := doc.Value().(map[string]any)
-	if !ok {
-		return kernel.Profile{}, profileErrorf("profile is not an object")
+	for _, l := range layers {
+		for _, m := range l.Modules {
+			pr.Modules = append(pr.Modules, result.ModuleDigest{Name: m.Name, SHA256: canon.Sum(m.Source)})
+		}
 	}
-	p, err := profileOf(m, absent())
-	again, _, unwritten := canon.Artifact(p)
-	if err != nil || unwritten != nil || !bytes.Equal(again, artifact) {
-		return kernel.Profile{}, profileErrorf("not a resolved profile in canonical form")
-	}
-	return p, nil
+	slices.SortFunc(pr.Modules, func(a, b result.ModuleDigest) int { return canon.Compare(a.Name, b.Name) })
+	return pr
 }

@@ -26,8 +26,8 @@ type Input struct {
 }
 
 // Document returns the input document that the rules see
-// (specs/policy-input.schema.json). It consists of JSON values alone, and every member
-// is always present.
+// (specs/policy-input.schema.json), with no answers yet. It consists of JSON values alone,
+// and every member is always present.
 func (in Input) Document() map[string]any {
 	effects := make([]any, len(in.Effects))
 	first := in.Contract == ContractFirst
@@ -50,7 +50,7 @@ func (in Input) Document() map[string]any {
 			"other":  f.Other,
 		})
 	}
-	return map[string]any{
+	doc := map[string]any{
 		"contract":       cmp.Or(in.Contract, ContractVersion),
 		"mode":           in.Mode,
 		"model_mode":     in.ModelMode,
@@ -60,6 +60,21 @@ func (in Input) Document() map[string]any {
 		"effects":        effects,
 		"findings":       findings,
 	}
+	if in.Contract == "" {
+		doc["answers"] = []any{}
+	}
+	return doc
+}
+
+// answers returns the answers in the intent, by the id of the question. An earlier contract
+// knows none.
+func (in Input) answers() map[string]any {
+	if in.Contract != "" {
+		return nil
+	}
+	given, _ := canon.Lookup(in.Intent, "/context/answers")
+	answers, _ := given.(map[string]any)
+	return answers
 }
 
 // inputTerm returns the document as the rules of a layer see it, for one evaluation of

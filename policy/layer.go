@@ -48,7 +48,7 @@ func compileLayer(l Layer, lim Limits) (*compiledLayer, error) {
 	}
 	c := newCompiledLayer(l.Package, frozenCapabilities())
 	c.records = func() (map[string]Rule, error) { return records, nil }
-	if err := c.addHeads(p.heads, l); err != nil {
+	if err := firstOf(c.addHeads(p.heads, l)); err != nil {
 		return nil, err
 	}
 	if c.embedded = l.Embedded; c.embedded {
@@ -59,42 +59,43 @@ func compileLayer(l Layer, lim Limits) (*compiledLayer, error) {
 	if err := c.compile(p.mods); err != nil {
 		return nil, err
 	}
-	if err := checkOwnReferences(c.compiler.Modules); err != nil {
+	if err := firstOf(checkOwnReferences(c.compiler.Modules)); err != nil {
 		return nil, err
 	}
 	return c, c.Bound(lim)
 }
 
-// CheckModules makes the checks of New that need only one module, for every module of a
-// layer. It returns the first error of each module.
-func CheckModules(l Layer) []error {
-	opts := ParserOptions()
-	opts.ProcessAnnotation = true
-	var errs []error
-	for _, m := range l.Rego() {
-		if _, err := parseModule(m, l, opts); err != nil {
-			errs = append(errs, located(err, []Layer{l}))
-		}
-	}
-	return errs
-}
-
 // parsedLayer is a layer between its parser and its compiler.
 type parsedLayer struct {
-	mods  map[string]*ast.Module
-	heads []head
+	mods   map[string]*ast.Module
+	heads  []head
+	unread []string // texts of modules that cannot be parsed
+	faulty []string // texts of modules with a fault
 }
 
 // parseLayer parses and checks the modules of a layer, and reads their records.
 func parseLayer(l Layer) (parsedLayer, map[string]Rule, error) {
+	p, records, errs := parseModules(l)
+	return p, records, firstOf(errs)
+}
+
+// parseModules is parseLayer with all faults, and with as much as could be read. Of modules
+// that cannot be parsed it takes only their text.
+func parseModules(l Layer) (parsedLayer, map[string]Rule, []*Error) {
 	opts := ParserOptions()
 	opts.ProcessAnnotation = true
 	p := parsedLayer{mods: map[string]*ast.Module{}}
 	var records []Rule
+	var errs []*Error
 	for _, source := range l.Rego() {
-		m, err := parseModule(source, l, opts)
-		if err != nil {
-			return parsedLayer{}, nil, err
+		m, faults := parseModule(source, l, opts)
+		errs = append(errs, faults...)
+		if m.mod == nil {
+			p.unread = append(p.unread, string(source.Source))
+			continue
+		}
+		if len(faults) > 0 {
+			p.faulty = append(p.faulty, string(source.Source))
 		}
 		records = append(records, m.records...)
 		// Comments and annotations have been read. A decision cannot depend on them, and
@@ -106,8 +107,13 @@ func parseLayer(l Layer) (parsedLayer, map[string]Rule, error) {
 		p.mods[source.Name] = m.mod
 		p.heads = append(p.heads, m.heads...)
 	}
-	joined, err := joinRecords(l, records, p.heads)
-	return p, joined, err
+	joined, faults := joinRecords(l, records, p.heads, p.may)
+	return p, joined, append(errs, faults...)
+}
+
+// may says whether an id can stand in a module, a record or a head that could not be read.
+func (p parsedLayer) may(id string) bool {
+	return slices.ContainsFunc(slices.Concat(p.unread, p.faulty), func(text string) bool { return strings.Contains(text, id) })
 }
 
 // checkSizes makes those checks of a layer that need no parser. checkLayers has refused two
@@ -151,13 +157,14 @@ func validPackage(pkg string) bool {
 // addHeads records the rules and ids of the layer. An id belongs to one rule of a kind,
 // so that a result leads to one place in the source. With a file of records, a layer has
 // one rule of a kind, with the id "".
-func (c *compiledLayer) addHeads(heads []head, l Layer) error {
+func (c *compiledLayer) addHeads(heads []head, l Layer) (errs []*Error) {
 	for _, h := range heads {
 		key := h.rule + " " + h.id
 		if first, dup := c.ids[key]; dup && h.rule != rulePermit {
 			e := moduleErrorf(h.module, h.line, "a second rule %q has the id %q; the first is at %s:%d", h.rule, h.id, cmp.Or(fileOf([]Layer{l}, first.module), first.module), first.line)
-			e.Rule = h.id
-			return e
+			e.Rule, e.Column = h.id, h.column
+			errs = append(errs, e)
+			continue
 		}
 		c.ids[key] = h
 	}
@@ -166,7 +173,7 @@ func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 			c.rules = append(c.rules, name)
 		}
 	}
-	return nil
+	return errs
 }
 
 // compile compiles the modules and the query of the layer.

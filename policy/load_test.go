@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -127,7 +128,14 @@ func TestLoadErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := New(context.Background(), testProfile(), test.layers, patient())
-			asError(t, err, test.kind, test.want)
+			e := asError(t, err, test.kind, test.want)
+			// TestInspectAgrees: Inspect finds the same fault.
+			if len(test.layers) == 1 && validPackage(test.layers[0].Package) && e.Msg != "module is given twice" {
+				found := inspectLayer(test.layers[0], patient())
+				if !slices.ContainsFunc(found.Faults, func(f *Error) bool { return f.Msg == e.Msg && f.Line == e.Line }) {
+					t.Errorf("Inspect finds %v", found.Faults)
+				}
+			}
 		})
 	}
 }

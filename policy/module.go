@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -44,7 +43,7 @@ func members(rule string) (required, optional []string) {
 // and description come from its own METADATA, if it was read.
 type head struct {
 	rule, id, module string
-	line             int
+	line, column     int
 	title, why       string
 }
 
@@ -57,42 +56,45 @@ type parsedModule struct {
 
 // parseModule parses one module and makes every check that does not need the rest of
 // its layer.
-func parseModule(m Module, l Layer, opts ast.ParserOptions) (parsedModule, error) {
+//
+// It returns all faults, and as much as it could read: mod is nil if the text is no module
+// of the layer.
+func parseModule(m Module, l Layer, opts ast.ParserOptions) (parsedModule, []*Error) {
 	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
 	if err != nil {
-		return parsedModule{}, parseError(m.Name, err)
+		return parsedModule{}, parseErrors(m.Name, err)
 	}
 	if got := PackageName(mod); got != l.Package {
-		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, l.Package)
+		return parsedModule{}, []*Error{errorAt(m.Name, mod.Package.Location, "package %q does not belong to layer %q", got, l.Package)}
 	}
-	if err := cmp.Or(checkReferences(m.Name, mod), checkNegations(m.Name, mod)); err != nil {
-		return parsedModule{}, err
-	}
+	errs := append(checkReferences(m.Name, mod), checkNegations(m.Name, mod)...)
 	p := parsedModule{mod: mod}
-	if p.records, err = moduleRecords(m.Name, mod); err != nil {
-		return parsedModule{}, err
-	}
-	p.heads, err = moduleHeads(m.Name, l, mod)
-	return p, err
+	var more []*Error
+	p.records, more = moduleRecords(m.Name, mod)
+	errs = append(errs, more...)
+	p.heads, more = moduleHeads(m.Name, l, mod)
+	return p, append(errs, more...)
 }
 
-// moduleHeads returns the rules through which a module answers.
-func moduleHeads(name string, l Layer, mod *ast.Module) ([]head, error) {
+// moduleHeads returns the rules through which a module answers. The head of a rule at fault
+// has the id that could be read.
+func moduleHeads(name string, l Layer, mod *ast.Module) ([]head, []*Error) {
 	var heads []head
+	var errs []*Error
 	for _, r := range mod.Rules {
 		if !IsAnswer(string(r.Head.Ref()[0].Value.(ast.Var))) {
 			continue
 		}
 		h, err := inspectRule(name, l, r)
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
 		}
 		heads = append(heads, h)
 	}
 	if len(heads) == 0 {
-		return nil, moduleErrorf(name, 0, "module defines none of permit, deny, clarify, note")
+		errs = append(errs, moduleErrorf(name, 0, "module defines none of permit, deny, clarify, note"))
 	}
-	return heads, nil
+	return heads, errs
 }
 
 // PackageName returns the package of a module without the leading "data".
@@ -101,14 +103,14 @@ func PackageName(mod *ast.Module) string {
 }
 
 // inspectRule checks the form of one of the four rules.
-func inspectRule(name string, l Layer, r *ast.Rule) (head, error) {
+func inspectRule(name string, l Layer, r *ast.Rule) (head, *Error) {
 	ref := r.Head.Ref()
 	rule := string(ref[0].Value.(ast.Var))
-	line := r.Location.Row
-	fail := func(format string, args ...any) (head, error) {
-		e := moduleErrorf(name, line, format, args...)
+	h := head{rule: rule, module: name, line: r.Location.Row, column: r.Location.Col}
+	fail := func(format string, args ...any) (head, *Error) {
+		e := errorAt(name, r.Location, format, args...)
 		e.Rule = rule
-		return head{}, e
+		return h, e
 	}
 	if r.Default || len(r.Head.Args) > 0 || len(ref) != 1 || r.Else != nil || r.Head.RuleKind() != ast.MultiValue || r.Head.Key == nil {
 		return fail("rule %q must be a set: write %q", rule, rule+" contains … if { … }")
@@ -117,7 +119,6 @@ func inspectRule(name string, l Layer, r *ast.Rule) (head, error) {
 		if l.Package != Builtin {
 			return fail("only layer %q may define rule %q", Builtin, rulePermit)
 		}
-		h := head{rule: rule, module: name, line: line}
 		for _, a := range r.Annotations {
 			h.title, h.why = a.Title, a.Description
 		}
@@ -127,12 +128,14 @@ func inspectRule(name string, l Layer, r *ast.Rule) (head, error) {
 	if !ok {
 		return fail("rule %q must contain an object literal with a literal %q", rule, "id")
 	}
-	records := l.records()
-	id, problem := headID(rule, obj, records != nil)
+	id, problem := headID(rule, obj, l.records() != nil)
+	if validID(id) {
+		h.id = id
+	}
 	if problem != "" {
 		return fail("rule %q: %s", rule, problem)
 	}
-	return head{rule: rule, id: id, module: name, line: line}, nil
+	return h, nil
 }
 
 // headID returns the literal id of a head's object, or a description of its fault. A head of
@@ -155,7 +158,7 @@ func headID(rule string, obj ast.Object, records bool) (id, problem string) {
 	}
 	switch {
 	case problem != "":
-		return "", problem
+		return id, problem
 	case records && id != "":
 		return "", `member "id" must come from a record, as in data.records[code].id`
 	case records:
@@ -193,21 +196,20 @@ func validID(id string) bool {
 
 // checkNegations refuses "not" without the import of future.keywords.not. Without the
 // import, not f(x.missing) would silently be false.
-func checkNegations(name string, mod *ast.Module) error {
-	var err error
+func checkNegations(name string, mod *ast.Module) (errs []*Error) {
 	ast.WalkExprs(mod, func(e *ast.Expr) bool {
-		if e.Negated && err == nil {
-			err = moduleErrorf(name, LineOf(e.Location), `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
+		if e.Negated && errs == nil { // one import mends all
+			errs = append(errs, errorAt(name, e.Location, `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`))
 		}
-		return err != nil
+		return false
 	})
-	return err
+	return errs
 }
 
 // checkReferences refuses references that a module may not make: to data outside its
 // own package and data.profile. It also refuses "with" that replaces data, and print,
 // which the compiler would erase.
-func checkReferences(name string, mod *ast.Module) error {
+func checkReferences(name string, mod *ast.Module) []*Error {
 	c := &referenceCheck{name: name, own: mod.Package.Path, imported: map[ast.Var]bool{}}
 	c.walker = ast.NewGenericVisitor(c.visit)
 	for _, imp := range mod.Imports {
@@ -224,22 +226,19 @@ func checkReferences(name string, mod *ast.Module) error {
 			c.rest(r.Head.Ref())
 		}
 	}
-	return c.err
+	return c.errs
 }
 
-// referenceCheck keeps the first forbidden reference.
+// referenceCheck keeps the forbidden references.
 type referenceCheck struct {
 	name     string
 	own      ast.Ref
 	imported map[ast.Var]bool // names that stand for data
 	walker   *ast.GenericVisitor
-	err      error
+	errs     []*Error
 }
 
 func (c *referenceCheck) visit(x any) bool {
-	if c.err != nil {
-		return true
-	}
 	switch x := x.(type) {
 	case *ast.With:
 		head := x.Target.Value
@@ -261,7 +260,7 @@ func (c *referenceCheck) visit(x any) bool {
 			}
 		}
 	}
-	return c.err != nil
+	return false
 }
 
 // rest visits the terms in the brackets of a reference. The method ref checks the head
@@ -287,42 +286,60 @@ func (c *referenceCheck) ref(ref ast.Ref, loc *ast.Location) {
 }
 
 func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
-	if c.err == nil {
-		c.err = moduleErrorf(c.name, LineOf(loc), format, args...)
-	}
+	c.errs = append(c.errs, errorAt(c.name, loc, format, args...))
 }
 
-// SyntaxError words the first error of the parser about a module, in one line.
-func SyntaxError(m Module, err error) *Error {
-	e := parseError(m.Name, err)
-	e.File = m.File
-	return e
+// SyntaxErrors words the errors of the parser about a module, each in one line.
+func SyntaxErrors(m Module, err error) []*Error {
+	errs := parseErrors(m.Name, err)
+	for _, e := range errs {
+		e.File = m.File
+	}
+	return errs
 }
 
 // parseError words the first error of the parser or the compiler, in one line.
-func parseError(name string, err error) *Error {
+func parseError(name string, err error) *Error { return parseErrors(name, err)[0] }
+
+// parseErrors words the errors of the parser or the compiler. It returns at least one.
+func parseErrors(name string, err error) []*Error {
 	var list ast.Errors
 	var one *ast.Error
-	switch {
-	case errors.As(err, &list) && len(list) > 0:
-		one = list[0]
-	case errors.As(err, &one):
-	default:
-		return moduleErrorf(name, 0, "module cannot be parsed")
+	if !errors.As(err, &list) && errors.As(err, &one) {
+		list = ast.Errors{one}
 	}
-	line := LineOf(one.Location)
+	errs := make([]*Error, 0, len(list))
+	for _, one := range list {
+		e := syntaxError(name, one)
+		// The parser may have several errors about one line. The first counts, or one that says
+		// more of the same.
+		if n := len(errs) - 1; n >= 0 && one.Code == ast.ParseErr && errs[n].Module == e.Module && errs[n].Line == e.Line {
+			if strings.HasPrefix(e.Msg, errs[n].Msg) {
+				errs[n] = e
+			}
+			continue
+		}
+		errs = append(errs, e)
+	}
+	if len(errs) == 0 {
+		errs = append(errs, moduleErrorf(name, 0, "module cannot be parsed"))
+	}
+	return errs
+}
+
+func syntaxError(name string, one *ast.Error) *Error {
 	if one.Location != nil && one.Location.File != "" {
 		name = one.Location.File
 	}
 	msg, _, _ := strings.Cut(one.Message, "\n")
 	if f, ok := strings.CutPrefix(msg, "undefined function "); ok {
 		if reason := whyOmitted(f); reason != "" {
-			return moduleErrorf(name, line, "undefined function %q: %s", f, reason)
+			return errorAt(name, one.Location, "undefined function %q: %s", f, reason)
 		}
-		return moduleErrorf(name, line, "undefined function %q", f)
+		return errorAt(name, one.Location, "undefined function %q", f)
 	}
 	msg = canon.Cut(strings.ToValidUTF8(generated().ReplaceAllString(msg, "_"), "\uFFFD"))
-	return moduleErrorf(name, line, "%s%s", msg, remedy(one.Details))
+	return errorAt(name, one.Location, "%s%s", msg, remedy(one.Details))
 }
 
 // generated matches the variables that the compiler makes.

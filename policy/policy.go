@@ -1,5 +1,6 @@
 // Package policy turns a profile and layers of Rego into a [kernel.Verdict].
-// It, policy/devel and policy/stored alone import OPA.
+// It, policy/devel and policy/stored alone import OPA. Package policy/profile reads
+// profiles.
 //
 // # Terms
 //
@@ -55,22 +56,30 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/profiles"
 )
 
 // ContractVersion is the version of the input document and of the four rules.
-const ContractVersion = "1.2.0"
+const ContractVersion = "1.3.0"
 
 // The earlier versions.
 const (
 	ContractFirst  = "1.0.0" // without the member listed, and without the finding env_unlisted
 	ContractListed = "1.1.0" // without the member tool
+	ContractTools  = "1.2.0" // without the member answers; context.answers is free data
 )
 
+// EarlierContracts returns the earlier versions, the first one first.
+func EarlierContracts() []string { return []string{ContractFirst, ContractListed, ContractTools} }
+
 // Builtin is the package of the layer that decides permits.
-const Builtin = "gate.builtin"
+const Builtin = kernel.ModuleBuiltin
 
 // Module is one Rego file of a layer, or the file of its records. Name is a slash-separated
 // path such as "builtin/decide.rego" or "org/acme/deploy.rego". It appears in the
@@ -80,6 +89,14 @@ type Module struct {
 	Name   string
 	Source []byte
 	File   string
+}
+
+// ErrorAt returns an error of KindModule about a place in the module; nil is the whole
+// module.
+func (m Module) ErrorAt(loc *ast.Location, format string, args ...any) *Error {
+	e := errorAt(m.Name, loc, format, args...)
+	e.File = m.File
+	return e
 }
 
 // Errorf returns an error of KindModule about a line of the module. Line 0 is the whole
@@ -191,19 +208,22 @@ const (
 )
 
 // Error is the only error type of this package. Msg is one line for people and has no
-// text of the Go runtime. Module and Line, if known, are the place in a layer, and File
-// is the path at which the author finds it. Rule is a rule's name or id.
+// text of the Go runtime. Module, Line and Column, if known, are the place in a layer, and
+// File is the path at which the author finds it. Pointer is the place in a profile. Rule is
+// a rule's name or id.
 type Error struct {
-	Kind   Kind
-	Module string
-	File   string
-	Line   int
-	Rule   string
-	Msg    string
-	Hint   string // advice, or empty
+	Kind    Kind
+	Module  string
+	File    string
+	Line    int
+	Column  int // in characters, from 1 on; 0 if it is not known
+	Pointer string
+	Rule    string
+	Msg     string
+	Hint    string // advice, or empty
 }
 
-// Error returns "FILE:LINE: MSG", with the parts that are known.
+// Error returns "FILE:LINE: MSG", with the parts that are known; of a profile with the column.
 func (e *Error) Error() string {
 	place := cmp.Or(e.File, e.Module)
 	switch {
@@ -211,6 +231,8 @@ func (e *Error) Error() string {
 		return e.Msg
 	case e.Line == 0:
 		return fmt.Sprintf("%s: %s", place, e.Msg)
+	case e.Kind == KindProfile && e.Column > 0:
+		return fmt.Sprintf("%s:%d:%d: %s", place, e.Line, e.Column, e.Msg)
 	}
 	return fmt.Sprintf("%s:%d: %s", place, e.Line, e.Msg)
 }
@@ -221,6 +243,21 @@ func located(err error, layers []Layer) error {
 		e.File = fileOf(layers, e.Module)
 	}
 	return err
+}
+
+// Locate adds to errors the files of their modules.
+func Locate(errs []*Error, layers []Layer) {
+	for _, e := range errs {
+		_ = located(e, layers)
+	}
+}
+
+// SortErrors sorts errors by place. It returns each once.
+func SortErrors(errs []*Error) []*Error {
+	slices.SortStableFunc(errs, func(a, b *Error) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Msg, b.Msg))
+	})
+	return slices.CompactFunc(errs, func(a, b *Error) bool { return a.Error() == b.Error() })
 }
 
 // fileOf returns the file of a module, or "" if the file is the module's name.
@@ -237,4 +274,29 @@ func fileOf(layers []Layer, module string) string {
 
 func moduleErrorf(name string, line int, format string, args ...any) *Error {
 	return &Error{Kind: KindModule, Module: name, Line: line, Msg: fmt.Sprintf(format, args...)}
+}
+
+// errorAt returns an error of KindModule about a place in a module.
+func errorAt(name string, loc *ast.Location, format string, args ...any) *Error {
+	e := moduleErrorf(name, LineOf(loc), format, args...)
+	if e.Line > 0 {
+		e.Column = loc.Col
+	}
+	return e
+}
+
+// LineOf returns the line of a place, from 1 on, or 0 if the place is unknown.
+func LineOf(loc *ast.Location) int {
+	if loc == nil {
+		return 0
+	}
+	return loc.Row
+}
+
+// firstOf returns the first of several errors, or nil.
+func firstOf(errs []*Error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
 }

@@ -34,6 +34,10 @@ func testProfile() kernel.Profile {
 	}
 }
 
+// BuiltinProfile returns a built-in profile. A test file outside of the package sets it,
+// because package profile imports this one.
+var BuiltinProfile func(name string) kernel.Profile
+
 // testInput returns an intent of about 1 KB with one effect of every kind but call.
 func testInput(t testing.TB) Input {
 	t.Helper()

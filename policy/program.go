@@ -26,16 +26,21 @@ type Program struct {
 	bounded  map[string]*topdown.Builtin // functions in place of built-in functions; none for an embedded layer
 }
 
-// Compile compiles modules under the capabilities of their parser. The error is an
-// *Error.
-func Compile(mods map[string]*ast.Module, opts ast.ParserOptions) (*Program, error) {
-	p := &Program{compiler: ast.NewCompiler().WithCapabilities(opts.Capabilities).SetErrorLimit(1)}
-	return p, p.compile(mods)
+// CompileAll compiles modules under the capabilities of their parser. It returns the errors
+// of the compiler.
+func CompileAll(mods map[string]*ast.Module, opts ast.ParserOptions) (*Program, []*Error) {
+	p := &Program{compiler: ast.NewCompiler().WithCapabilities(opts.Capabilities).SetErrorLimit(0)}
+	return p, p.faults(mods)
 }
 
 func (p *Program) compile(mods map[string]*ast.Module) error {
+	return firstOf(p.faults(mods))
+}
+
+// faults compiles modules and returns the errors of the compiler.
+func (p *Program) faults(mods map[string]*ast.Module) []*Error {
 	if p.compiler.Compile(mods); p.compiler.Failed() {
-		return parseError("", p.compiler.Errors)
+		return parseErrors("", p.compiler.Errors)
 	}
 	return nil
 }

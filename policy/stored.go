@@ -59,7 +59,7 @@ func openLayer(l Layer) *compiledLayer {
 	}
 	heads := make([]head, len(layer.Rules))
 	for i, r := range layer.Rules {
-		heads[i] = head{rule: r.Name, id: r.ID, module: r.Module, line: r.Line}
+		heads[i] = head{rule: r.Name, id: r.ID, module: r.Module, line: r.Line, column: 1}
 	}
 	mods := make(map[string]*ast.Module, len(rego))
 	for i, m := range rego {
@@ -72,7 +72,8 @@ func openLayer(l Layer) *compiledLayer {
 	}
 	c.records = sync.OnceValues(func() (map[string]Rule, error) {
 		if l.records() != nil {
-			return joinRecords(l, nil, heads)
+			records, errs := joinRecords(l, nil, heads, parsedLayer{}.may)
+			return records, firstOf(errs)
 		}
 		_, records, err := parseLayer(l)
 		return records, err

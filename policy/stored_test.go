@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/profiles"
 )
 
 var updateStored = flag.Bool("update-stored", false, "write the stored form of the built-in policy")
@@ -131,8 +132,8 @@ func rows(m *ast.Module) (list []string) {
 // TestStoredVerdicts: on every vector, under each profile, the stored form and the sources
 // give the same verdict. In the short form, each intent is decided under one profile.
 func TestStoredVerdicts(t *testing.T) {
-	for n, profile := range builtinNames() {
-		p := builtinProfiles(t)[profile]
+	for n, profile := range profiles.Names() {
+		p := BuiltinProfile(profile)
 		inputs := vectorInputs(t, p)
 		l := storedLayer(t)
 		stored, err := New(context.Background(), p, []Layer{l}, patient())

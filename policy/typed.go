@@ -27,56 +27,73 @@ func inputSchema() *ast.SchemaSet {
 // profile has, and to a rule that the layer does not have. It also refuses data.profile
 // and the layer's package as whole values, because they would hide such references. The
 // modules are compiled, so imports and aliases are resolved.
-func checkOwnReferences(mods map[string]*ast.Module) error {
-	names := slices.Sorted(maps.Keys(mods))
-	rules := map[string]bool{}
-	for _, name := range names {
-		for _, r := range mods[name].Rules {
-			rules[string(r.Head.Ref()[0].Value.(ast.Var))] = true
-		}
+//
+// more are rules that the layer has besides.
+func checkOwnReferences(mods map[string]*ast.Module, more ...string) (errs []*Error) {
+	rules := ruleNames(mods)
+	for _, name := range more {
+		rules[name] = true
 	}
 	c := ownReferences{members: append([]string{"name"}, Members()...), rules: slices.Sorted(maps.Keys(rules))}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(mods)) {
 		own := mods[name].Package.Path
-		var err error
 		for _, r := range mods[name].Rules {
 			ast.WalkRefs(r, func(ref ast.Ref) bool {
-				if err == nil {
-					err = c.check(name, own, ref)
+				if err := c.check(name, own, ref); err != nil {
+					errs = append(errs, err)
 				}
-				return err != nil
+				return false
 			})
 		}
-		if err != nil {
-			return err
+	}
+	return errs
+}
+
+// ruleNames returns the names of the rules of modules.
+func ruleNames(mods map[string]*ast.Module) map[string]bool {
+	names := map[string]bool{}
+	for _, mod := range mods {
+		for _, r := range mod.Rules {
+			names[string(r.Head.Ref()[0].Value.(ast.Var))] = true
 		}
 	}
-	return nil
+	return names
+}
+
+// Members returns the members of a profile but its name, in their order. The first six have
+// no default.
+func Members() []string {
+	return []string{
+		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
+		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
+		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation", "shell_metacharacters", "allowed_tools",
+		"network_hosts", "registries",
+	}
 }
 
 type ownReferences struct{ members, rules []string }
 
-func (c ownReferences) check(module string, own, ref ast.Ref) error {
+func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
 	profile := ast.Ref{ast.DefaultRootDocument, ast.StringTerm("profile")}
-	line := row(ref)
+	at := ref[0].Location
 	switch {
 	case len(ref) >= len(profile) && ref.HasPrefix(profile):
 		if len(ref) == len(profile) {
-			return moduleErrorf(module, line, "data.profile is no value here: name the member, as in data.profile.timeout_ms")
+			return errorAt(module, at, "data.profile is no value here: name the member, as in data.profile.timeout_ms")
 		}
 		if member, ok := ref[len(profile)].Value.(ast.String); ok && !slices.Contains(c.members, string(member)) {
-			return moduleErrorf(module, line, "data.profile has no member %s%s", canon.Quote(string(member)), specs.Suggest(string(member), c.members))
+			return errorAt(module, at, "data.profile has no member %s%s", canon.Quote(string(member)), specs.Suggest(string(member), c.members))
 		}
 	case len(ref) >= len(own) && ref.HasPrefix(own):
 		if len(ref) == len(own) {
-			return moduleErrorf(module, line, "the package is no value here: name the rule")
+			return errorAt(module, at, "the package is no value here: name the rule")
 		}
 		rule, ok := ref[len(own)].Value.(ast.String)
 		if !ok {
-			return moduleErrorf(module, line, "the package is no value here: name the rule by a literal")
+			return errorAt(module, at, "the package is no value here: name the rule by a literal")
 		}
 		if !slices.Contains(c.rules, string(rule)) {
-			return moduleErrorf(module, line, "the package has no rule %s%s", canon.Quote(string(rule)), specs.Suggest(string(rule), c.rules))
+			return errorAt(module, at, "the package has no rule %s%s", canon.Quote(string(rule)), specs.Suggest(string(rule), c.rules))
 		}
 	}
 	return nil

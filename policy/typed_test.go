@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -110,7 +111,7 @@ func TestTyped(t *testing.T) {
 	}
 	const effects = "; one of: adapter_id, argv, command, env, id, kind, listed, path, pointer, tool, tool_id"
 	tests := []struct{ name, src, want string }{
-		{"not near", rule("input.x"), "a.rego:11: undefined ref: input.x; one of: contract, effects, findings, intent, intent_sha256, kernel_version, mode, model_mode"},
+		{"not near", rule("input.x"), "a.rego:11: undefined ref: input.x; one of: answers, contract, effects, findings, intent, intent_sha256, kernel_version, mode, model_mode"},
 		{"case", rule("input.Effects[0]"), `undefined ref: input.Effects[0]; did you mean "effects"?`},
 		{"bracket", rule(`input["intnt"]`), `did you mean "intent"?`},
 		{"bracket with a space", rule(`input["in tent"]`), `undefined ref: input["in tent"]`},
@@ -215,8 +216,8 @@ func TestSchemaAnnotations(t *testing.T) {
 // name.
 func TestBuiltinLayerIsTyped(t *testing.T) {
 	l := builtinLayer(t)
-	for _, name := range builtinNames() {
-		if _, err := New(context.Background(), builtinProfiles(t)[name], []Layer{l}, patient()); err != nil {
+	for _, name := range profiles.Names() {
+		if _, err := New(context.Background(), BuiltinProfile(name), []Layer{l}, patient()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,19 +21,19 @@ const bombEnv = "FIADOR_TEST_BOMB"
 // dataEnv makes a child process of this test binary take memory that no watchdog sees.
 const dataEnv = "FIADOR_TEST_DATA"
 
-// TestMain runs a bomb in place of the tests if the environment names one. Only the end
-// of its process ends a goroutine that the watchdog leaves running.
-func TestMain(m *testing.M) {
+// Main runs the tests, or a bomb in their place if the environment names one, and returns the
+// exit status. Only the end of its process ends a goroutine that the watchdog leaves running.
+func Main(m *testing.M) int {
 	if name := os.Getenv(bombEnv); name != "" {
-		os.Exit(runBomb(name))
+		return runBomb(name)
 	}
 	if os.Getenv(dataEnv) != "" {
-		os.Exit(takeData())
+		return takeData()
 	}
 	if rehearsal.Raced {
 		neverLimited()
 	}
-	os.Exit(rehearsal.Tests{M: m}.Run())
+	return rehearsal.Tests{M: m}.Run()
 }
 
 // bomb is a policy that does not end, and the expected way of stopping it.

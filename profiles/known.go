@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -14,6 +15,9 @@ import (
 // Names returns the names of the built-in profiles, from narrow to wide. A profile that
 // is not built in cannot have one of these names.
 func Names() []string { return []string{"strict", "default", "dev"} }
+
+// PackageName returns the last part of the Rego package of a profile or layer with this name.
+func PackageName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // Modules returns the names of the built-in modules and of their records, sorted.
 var Modules = sync.OnceValue(func() []string {
@@ -38,6 +42,9 @@ type Record struct {
 	List        string   `json:"list"`        // the member of the profile that {list} shows
 	Options     []string `json:"options"`     // answers to the question; without them the answer is free
 	Priority    *int     `json:"priority"`    // of the question, 0 to 100; nil is the usual priority
+	Answerable  bool     `json:"answerable"`  // an answer in the intent settles the question
+	Settling    []string `json:"settling"`    // the options that do; without them each does
+	Needs       string   `json:"needs"`       // what settles the question otherwise: policy, or the usual intent
 	Fix         string   `json:"fix"`
 	Since       string   `json:"since"` // first version of the policy that has the rule
 }
@@ -83,7 +90,8 @@ func ReadRecords(src []byte) (byCode map[string]Record, doc map[string]any, err 
 // fault says what is wrong with a record, or returns "". titled says whether another record
 // of its ID has the title.
 func (r Record) fault(titled bool) string {
-	about := r.Title != "" || r.Description != "" || r.Fix != "" || r.Since != "" || r.Priority != nil || len(r.Options) > 0
+	about := r.Title != "" || r.Description != "" || r.Fix != "" || r.Since != "" || r.Priority != nil || len(r.Options) > 0 ||
+		r.Answerable || len(r.Settling) > 0 || r.Needs != ""
 	switch {
 	case r.Text == "":
 		return "it has no text"
@@ -97,6 +105,24 @@ func (r Record) fault(titled bool) string {
 		return fmt.Sprintf("another record of %q has a title", r.ID)
 	case r.Priority != nil && (*r.Priority < 0 || *r.Priority > 100):
 		return "priority is not from 0 to 100"
+	case slices.ContainsFunc(r.Settling, func(o string) bool { return !slices.Contains(r.Options, o) }):
+		return "settling has what is no option"
+	}
+	return Settles(r.Question != "", r.Answerable, r.Settling, r.Needs)
+}
+
+// Settles says what is wrong with the members of a record about what settles a question,
+// or returns "". asks says whether the record belongs to a rule that asks.
+func Settles(asks, answerable bool, settling []string, needs string) string {
+	switch {
+	case answerable && !asks:
+		return "answerable belongs to a rule that asks a question"
+	case len(settling) > 0 && !answerable:
+		return "settling belongs to a rule that is answerable"
+	case needs != "" && needs != "intent" && needs != "policy":
+		return "needs is neither intent nor policy"
+	case needs != "" && (answerable || !asks):
+		return "needs belongs to a rule that asks a question and is not answerable"
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func TestRemoteReference(t *testing.T) {
 	defer server.Close()
 	for _, ref := range []string{
 		server.URL + "/x", server.URL + "/x#/definitions/a", "file:///etc/hostname", "other.json", "/etc/hostname",
-		"http://json-schema.org/draft-07/schema#", "fiador:other:1.0.0",
+		"http://json-schema.org/draft-07/schema#", "https://raw.githubusercontent.com/fiador/fiador/v0.1.0/specs/other.schema.json",
 	} {
 		for name, src := range map[string]string{
 			"root":   `{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"` + ref + `"}`,

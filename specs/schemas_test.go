@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/finding"
@@ -75,7 +76,7 @@ func TestMetaSchema(t *testing.T) {
 }
 
 // keywords is the part of draft-07 that the schemas use.
-var keywords = strings.Fields(`$schema $id $ref title description definitions type enum const properties required
+var keywords = strings.Fields(`$schema $id $ref title description examples definitions type enum const properties required
 	additionalProperties propertyNames maxProperties items minItems maxItems minLength maxLength pattern minimum maximum
 	if then else anyOf dependencies contentEncoding`)
 
@@ -112,8 +113,9 @@ func (s *structure) node(at string, v any, fragment bool) {
 		}
 		return
 	}
+	m = union(m) // its types are checked as one list
 	for name := range m {
-		if !slices.Contains(keywords, name) {
+		if !slices.Contains(keywords, name) || name == "examples" && at != "" {
 			s.fail(at, "uses "+name)
 		}
 	}
@@ -192,8 +194,8 @@ func (s *structure) bounded(at string, m map[string]any) {
 				s.fail(at, "has no minimum or no maximum")
 			}
 		case "number":
-			if !s.open {
-				s.fail(at, "is a number, not an integer")
+			if (m["minimum"] == nil || m["maximum"] == nil) && !s.open {
+				s.fail(at, "is a number without bounds")
 			}
 		case "object":
 			s.closed(at, m)
@@ -293,8 +295,10 @@ func inspect(root map[string]any, open bool) []string {
 	return s.faults
 }
 
+// address is where a release's schemas can be read. The $id of each leads there.
+const address = "https://raw.githubusercontent.com/fiador/fiador/v" + kernel.Version + "/specs/"
+
 func TestSchemaStructure(t *testing.T) {
-	id := regexp.MustCompile(`^fiador:([a-z-]+):[0-9]+\.[0-9]+\.[0-9]+$`)
 	for _, name := range Names() {
 		doc := schemaDoc(t, name)
 		for _, fault := range inspect(doc, slices.Contains(openKinds, Kind(name))) {
@@ -303,8 +307,33 @@ func TestSchemaStructure(t *testing.T) {
 		if doc["$schema"] != "http://json-schema.org/draft-07/schema#" || doc["title"] == nil {
 			t.Errorf("%s: no $schema or no title", name)
 		}
-		if m := id.FindStringSubmatch(doc["$id"].(string)); m == nil || m[1] != name {
-			t.Errorf("%s: $id is %q", name, doc["$id"])
+		if want := address + name + ".schema.json"; doc["$id"] != want {
+			t.Errorf("%s: $id is %q, want %q", name, doc["$id"], want)
+		}
+	}
+}
+
+// TestExamples: every schema has examples, which Walk and both validators accept. An example
+// of an intent is one for the kernel too.
+func TestExamples(t *testing.T) {
+	s, o := newSet(t), secondOpinion(t)
+	for _, name := range Names() {
+		examples, _ := schemaDoc(t, name)["examples"].([]any)
+		if len(examples) == 0 {
+			t.Errorf("%s: no example", name)
+		}
+		for i, v := range examples {
+			t.Run(name+"/"+strconv.Itoa(i), func(t *testing.T) {
+				check(t, s, o, Kind(name), v, []string{})
+				if walked(Kind(name)) != nil {
+					agree(t, s, Kind(name), v)
+				}
+				if Kind(name) == KindIntent {
+					if _, err := kernel.ParseIntent(v); err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		}
 	}
 }
@@ -315,7 +344,7 @@ func TestStructureCanFail(t *testing.T) {
 		`{"description":"A.","type":"object"}`: " is open",
 		`{"description":"A.","type":"object","additionalProperties":{"description":"A.","type":"null"}}`: " is open",
 		`{"description":"A.","type":"object","additionalProperties":false}`:                              " is not open",
-		`{"description":"A.","type":"number"}`:                                                           " is a number, not an integer",
+		`{"description":"A.","type":"number"}`:                                                           " is a number without bounds",
 		`{"description":"A.","type":"string"}`:                                                           " has no maxLength",
 		`{"description":"A.","type":"array","items":{"description":"A.","type":"null"}}`:                 " has no maxItems or no items",
 		`{"description":"A.","type":"integer","minimum":1}`:                                              " has no minimum or no maximum",
@@ -363,6 +392,14 @@ func TestSharedDefinitions(t *testing.T) {
 	}
 	if !reflect.DeepEqual(defs("run-result")["hash"], defs("policy-input")["hash"]) {
 		t.Error("two definitions of a hash")
+	}
+	for name, def := range defs("suite-compare") {
+		if other, shared := defs("suite-evaluation")[name]; shared && name != "case" && !reflect.DeepEqual(def, other) {
+			t.Errorf("definition %q of suite-compare is not that of suite-evaluation", name)
+		}
+	}
+	if provenance := object(schemaDoc(t, "run-result")["properties"])["policy_provenance"]; !reflect.DeepEqual(defs("suite-evaluation")["policy_provenance"], provenance) {
+		t.Error("two definitions of the provenance of a policy")
 	}
 	policy := object(object(schemaDoc(t, "run-result")["properties"])["policy"])
 	if got := len(object(policy["properties"])); got != 7 {

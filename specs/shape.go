@@ -3,6 +3,7 @@ package specs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -100,6 +101,7 @@ func (b *shaper) build(node any) (*shape, error) {
 	if ref, ok := m["$ref"].(string); ok {
 		return b.reference(ref)
 	}
+	m = union(m)
 	s := &shape{
 		types:  typeNames(m["type"]),
 		either: alternatives(m["anyOf"]), clash: clashes(m["dependencies"]),
@@ -125,6 +127,26 @@ func (b *shaper) build(node any) (*shape, error) {
 	return s, b.choices(s, m)
 }
 
+// union returns a node that chooses between types by conditions as a node with all of these
+// types and their keywords. Each keyword belongs to one type. The schemas have no list of
+// types but with null, because the strict mode of ajv refuses it.
+func union(m map[string]any) map[string]any {
+	kind, _ := m["if"].(map[string]any)
+	if m["type"] != nil || kind["type"] == nil {
+		return m
+	}
+	whole, list := maps.Clone(m), []any{}
+	maps.DeleteFunc(whole, func(name string, _ any) bool { return slices.Contains([]string{"if", "then", "else"}, name) })
+	then, _ := m["then"].(map[string]any)
+	other, _ := m["else"].(map[string]any)
+	for _, one := range []map[string]any{then, union(other)} {
+		maps.Copy(whole, one)
+		list = append(list, canon.List(typeNames(one["type"]))...)
+	}
+	whole["type"] = list
+	return whole
+}
+
 func (b *shaper) object(s *shape, m map[string]any) error {
 	props, _ := m["properties"].(map[string]any)
 	required := texts(m["required"])
@@ -145,7 +167,7 @@ func (b *shaper) object(s *shape, m map[string]any) error {
 }
 
 // choices reads a chain of if, then and else. Each condition asks for one value of one member,
-// for a member, or for a type that has no branch. An else without a condition is the last.
+// or for a member. An else without a condition is the last.
 func (b *shaper) choices(s *shape, m map[string]any) error {
 	for link := m; link != nil; link, _ = link["else"].(map[string]any) {
 		cond, conditional := link["if"].(map[string]any)
@@ -160,8 +182,8 @@ func (b *shaper) choices(s *shape, m map[string]any) error {
 		if !conditional {
 			then = link
 		}
-		if one.member == "" && (conditional || s.branches == nil) {
-			continue // a type without a branch, or no chain at all
+		if one.member == "" && s.branches == nil {
+			continue // no chain at all
 		}
 		var err error
 		if one.then, err = b.build(then); err != nil {

@@ -73,6 +73,7 @@ var (
 	shape3 = shape{types: []string{"object"}}
 
 	intentShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"$schema", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 2048}},
 		{"actions", false, &shape{types: []string{"array"}, maxItems: 256, items: &shape{types: []string{"object"}, members: []member{
 			{"kind", true, &shape{types: []string{"string"}, minLength: -1, maxLength: 5, enum: []any{"write", "run", "call"}}},
 		}, branches: []branch{
@@ -108,7 +109,9 @@ var (
 			}}},
 		}}}},
 		{"constraints", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 8192}}},
-		{"context", false, &shape3},
+		{"context", false, &shape{types: []string{"object"}, members: []member{
+			{"answers", false, &shape{types: []string{"object"}, maxMembers: 1000, naming: &shape{types: []string(nil), minLength: -1, maxLength: 128}, other: &shape{types: []string{"string"}, minLength: 1, maxLength: 2000}}},
+		}}},
 		{"goal", true, &shape{types: []string{"string"}, minLength: 1, maxLength: 65536}},
 		{"inputs", false, &shape{types: []string{"array"}, maxItems: 1000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}}},
 		{"outputs", false, &shape{types: []string{"array"}, maxItems: 10000, items: &shape{types: []string{"string"}, minLength: -1, maxLength: 1024}}},
@@ -289,6 +292,7 @@ var (
 	}}
 
 	profileShape = shape{types: []string{"object"}, closed: true, members: []member{
+		{"$schema", false, &shape{types: []string{"string"}, minLength: -1, maxLength: 2048}},
 		{"allow_network", false, &shape{types: []string{"boolean"}}},
 		{"allowed_commands", false, &shape{types: []string{"array", "string"}, minItems: 1, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 1, maxLength: 128, form: &form13}, minLength: -1, maxLength: 1, form: &form18}},
 		{"allowed_tools", false, &shape{types: []string{"array", "string"}, maxItems: 256, items: &shape{types: []string{"string"}, minLength: 2, maxLength: 256, form: &form19}, minLength: -1, maxLength: 1, form: &form18}},

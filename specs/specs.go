@@ -3,9 +3,10 @@
 //
 // # Schemas
 //
-// Each schema is a draft-07 file of this folder, embedded into the program, with an $id
-// such as fiador:intent:1.0.0 that names no host. The schemas use a part of draft-07,
-// which TestSchemaStructure proves. additionalProperties is false, or describes the
+// Each schema is a draft-07 file of this folder, embedded into the program. Its $id is the
+// address of the file in the tag of this release, and no part of the program reads that
+// address. The schemas use a part of draft-07, which TestSchemaStructure proves, and compile
+// in the strict mode of ajv (.ci/ajv.mjs). additionalProperties is false, or describes the
 // values of an object whose names propertyNames and maxProperties limit. The documents of
 // a suite's version directory alone have free members everywhere. Every string
 // has a maxLength and every list a maxItems. References stay in the file and form no
@@ -56,6 +57,7 @@ type Kind string
 // The kinds of document.
 const (
 	KindAdapter          Kind = "adapter"
+	KindAgentAnswer      Kind = "agent-answer"
 	KindBundle           Kind = "bundle"
 	KindEvidence         Kind = "evidence"
 	KindExecutionReport  Kind = "execution-report"
@@ -77,6 +79,8 @@ const (
 	KindSuiteManifest    Kind = "suite-assets-manifest"
 	KindSuiteCase        Kind = "suite-case"
 	KindSuiteCases       Kind = "suite-cases"
+	KindSuiteCompare     Kind = "suite-compare"
+	KindSuiteEvaluation  Kind = "suite-evaluation"
 	KindSuiteFailureMeta Kind = "suite-failure-meta"
 	KindSuiteRedact      Kind = "suite-redact"
 	KindSuiteRun         Kind = "suite-run"
@@ -109,6 +113,15 @@ type Violation struct {
 	// More is the number of violations left out after this one. Only the last of
 	// MaxViolations has it. It is a lower bound if the document has more than 256.
 	More int
+}
+
+// Pointers returns the pointers of violations.
+func Pointers(violations []Violation) []string {
+	list := make([]string, len(violations))
+	for i, v := range violations {
+		list[i] = v.Pointer
+	}
+	return list
 }
 
 // Error says that a document could not be checked, and says nothing about the document.
@@ -178,10 +191,11 @@ func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
 // Names lists the schemas that Schema returns, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
-		string(KindAdapter), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
+		string(KindAdapter), string(KindAgentAnswer), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
-		string(KindServer), string(KindSuiteAgent), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteFailureMeta), string(KindSuiteRedact), string(KindSuiteRun), string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
+		string(KindServer), string(KindSuiteAgent), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteCompare), string(KindSuiteEvaluation), string(KindSuiteFailureMeta), string(KindSuiteRedact), string(KindSuiteRun),
+		string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
 		string(KindWorkReceipt), string(KindWorkResult),
 	}
 }

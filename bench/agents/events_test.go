@@ -160,9 +160,10 @@ var volatile = []struct{ is, becomes string }{
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[1-9][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`, "01a2149a-0000-7000-8000-000000000001"},
 	{`"timestamp":\d+`, `"timestamp":1795642057943`},
 	{`"timestamp":"[^"]*"`, `"timestamp":"2026-11-25T12:00:00.000Z"`},
-	{`/2026/\d\d/\d\d/rollout-[0-9T-]*T[0-9-]{9}`, "/2026/11/25/rollout-2026-11-25T12-00-00-"},
+	{`/\d{4}/\d\d/\d\d/rollout-[0-9T-]*T[0-9-]{9}`, "/2026/11/25/rollout-2026-11-25T12-00-00-"},
 	{`session-[0-9T-]*-[0-9a-f]{8}\.jsonl`, "session-2026-11-25T12-00-01a2149a.jsonl"},
 	{`"agent_id":"[0-9a-f]{17}"`, `"agent_id":"a0000000000000001"`},
+	{`"agent_id":"[0-9a-f-]{36}","agent_type":"default",`, ""}, // Codex or its agent calls, whichever asks the model first
 }
 
 // neutral returns an event with the paths of one developer's machine and without what differs

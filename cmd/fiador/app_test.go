@@ -5,14 +5,19 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/cmd/fiador/all"
 	"github.com/fiador/fiador/cmd/fiador/cli"
 )
+
+var commands = all.Commands
 
 // TestPanicIsAnError: a panic, wherever it comes from, is RUN_E007 and exit
 // status 2, with nothing on stdout and no text of the runtime.
@@ -73,6 +78,45 @@ func TestNamedCommandIsAlone(t *testing.T) {
 		if got := len(commands(&cli.App{}, first)); got != len(all) {
 			t.Errorf("%q builds %d of %d commands", first, got, len(all))
 		}
+	}
+}
+
+// TestHelpFits: no help text is wider than 80 columns, and wrapping breaks no word.
+func TestHelpFits(t *testing.T) {
+	var out bytes.Buffer
+	a := cli.NewApp(cli.System{Stdout: &out})
+	root := cli.Root(a, commands(a)...)
+	root.SetOut(&out)
+	words := func(text string) []string {
+		return slices.DeleteFunc(strings.Fields(text), func(w string) bool { return w == `\` })
+	}
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		seen++
+		out.Reset()
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		text := cmd.Long
+		if cmd.Runnable() || cmd.HasSubCommands() {
+			text += "\n" + cmd.UsageString()
+		}
+		if whole := words(text); !slices.Equal(words(out.String()), whole) {
+			t.Errorf("%s: other words than\n%s", cmd.CommandPath(), whole)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	if seen < 80 {
+		t.Errorf("only %d commands seen", seen)
 	}
 }
 

@@ -25,11 +25,7 @@ import (
 func (s stage) sh(t *testing.T, dir, script string, attr ...*syscall.SysProcAttr) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir = dir
-	cmd.Env = rehearsal.Env(
-		"PATH="+os.Getenv("PATH"), "HOME="+s.home, "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=echo message >", "GIT_ALLOW_PROTOCOL=file",
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
-	)
+	cmd.Dir, cmd.Env = dir, rehearsal.GitEnv(s.home, "GIT_EDITOR=echo message >", "GIT_ALLOW_PROTOCOL=file")
 	for _, a := range attr {
 		cmd.SysProcAttr = a
 	}

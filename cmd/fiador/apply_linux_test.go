@@ -77,19 +77,11 @@ func TestApplyOnATerminal(t *testing.T) {
 		cmd, _, _ := s.command(t, args...)
 		cmd.Env = append(cmd.Env, env...)
 		cmd.Stdout = slave
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		slave.Close()
-		seen := make(chan string, 1)
-		go func() {
-			b, _ := io.ReadAll(master) // ends in EIO when the program is gone
-			seen <- string(b)
-		}()
-		if code := status(t, cmd.Wait()); code != cli.ExitAccepted {
+		screen, err := shown(t, cmd, slave, master)
+		if code := status(t, err); code != cli.ExitAccepted {
 			t.Errorf("exit status %d", code)
 		}
-		return strings.ReplaceAll(<-seen, "\r\n", "\n")
+		return screen
 	}
 	if screen := show("NO_COLOR=1"); strings.ContainsAny(screen, "\x1b\u202e\r") || !strings.Contains(screen, "\n+a\\u001b[2Jb\\u202e\\u000d\n ::set-env name=x::y\n") || !strings.Contains(screen, "\n+\ttab\n") {
 		t.Errorf("%q", screen)

@@ -52,19 +52,11 @@ func TestCheckProgress(t *testing.T) {
 		if terminal {
 			slave, master := rehearsal.Terminal(t)
 			cmd.Stderr = slave
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			slave.Close()
-			seen := make(chan string, 1)
-			go func() {
-				b, _ := io.ReadAll(master)
-				seen <- string(b)
-			}()
-			if got := status(t, cmd.Wait()); got != cli.ExitAccepted {
+			var err error
+			screen, err = shown(t, cmd, slave, master)
+			if got := status(t, err); got != cli.ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
-			screen = <-seen
 			if !strings.Contains(screen, "\r\x1b[Kchecked ") {
 				t.Errorf("no progress on the terminal: %q", screen)
 			}
@@ -121,6 +113,31 @@ func TestCheckInterrupt(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%d files are left, %v", len(entries), err)
+	}
+}
+
+// TestPolicyTestInterrupt: Ctrl-C during the tests of a policy is no failed test, and the
+// message says that it was Ctrl-C.
+func TestPolicyTestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "profile.json", `{"name": "slow", "extends": "default"}`)
+	tests := "package gate.user.slow_test\n"
+	for i := range 30 { // each takes its whole second
+		tests += fmt.Sprintf("test_%d if count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); a == b + 5000]) == %d\n", i, i)
+	}
+	put(t, dir, "slow_test.rego", tests)
+	cmd := command(t, "policy", "test", dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.Contains(out.String(), "interrupted: not every test ran") {
+		t.Errorf("exit status %d: %s", got, out.String())
 	}
 }
 

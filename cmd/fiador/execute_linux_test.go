@@ -394,16 +394,8 @@ func TestExecOnATerminal(t *testing.T) {
 	cmd, _, _ := b.command(t, sh("tty; test -t 0 || test -t 1 || test -t 2 || echo none; read line; echo \"read $?\"")...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	slave.Close()
-	seen := make(chan string, 1)
-	go func() {
-		text, _ := io.ReadAll(master)
-		seen <- strings.ReplaceAll(string(text), "\r\n", "\n")
-	}()
-	if got, screen := status(t, cmd.Wait()), <-seen; got != 0 || screen != "not a tty\nnone\nread 1\n" {
+	screen, err := shown(t, cmd, slave, master)
+	if got := status(t, err); got != 0 || screen != "not a tty\nnone\nread 1\n" {
 		t.Errorf("exit status %d, screen %q", got, screen)
 	}
 
@@ -416,7 +408,7 @@ func TestExecOnATerminal(t *testing.T) {
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--timeout", "1s", "--", "sleep", "30"}, []string{"fiador: ", "TIMEOUT"}, 143},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "no-such-command"}, []string{"fiador: ", "NOT_FOUND"}, 127},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "mkfifo", "p\x1b[2J"}, []string{"fiador: ", "OUTPUT_KIND"}, 125},
-		{[]string{"exec", "--work", b.work, "--", "sh"}, []string{"REFUSE  exec  1 finding\n", "hint: ", `{"code":"RUN_E004"`}, 125},
+		{[]string{"exec", "--work", b.work, "--", "sh"}, []string{"REFUSE  exec  1 finding\n", "hint: use one of the profile's allowed_commands\n"}, 125},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "false"}, nil, 1},
 	} {
 		_, screen, code := onTerminal(t, env, tc.args...)
@@ -570,12 +562,13 @@ func TestRestrictedMachine(t *testing.T) {
 	intent := b.intentOf(t, "touch out/second")
 	written := put(t, b.dir, "written.json", `{"goal":"Write","constraints":["now"],"actions":[{"kind":"write","path":"out/a","content":""}]}`)
 	stdout, _, code := b.restricted(t, "doctor")
-	if code != 1 || !strings.HasPrefix(stdout, "no   full  full isolation: start: no space left on device") || !strings.Contains(stdout, "\nhint: ") || !strings.Contains(stdout, "\nyes  confined  writes are staged: copy\n") {
+	if code != 1 || !strings.HasPrefix(stdout, "no   full  full isolation: start: no space left on device") || !strings.Contains(stdout, "\nhint: ") || !strings.Contains(stdout, "\nyes  confined  writes are staged: copy\n") ||
+		!strings.Contains(stdout, "\nprofiles that can execute here\n    no   strict      full      full isolation: start: ") || !strings.HasSuffix(stdout, "\n    yes  dev         confined\n") {
 		t.Errorf("doctor: exit status %d\n%s", code, stdout)
 	}
 	for _, profile := range []string{"strict", "default"} {
 		stdout, stderr, code := b.restricted(t, "run", written, "--policy", profile, "--mode", "execute-sandbox", "--promote", b.work)
-		if code != 2 || stdout != "" || !strings.Contains(stderr, `{"code":"RUN_E005","details":{"cause":"userns-limit","errno":28,"hint":"ask the administrator for: sysctl -w user.max_user_namespaces=15000; or use a profile whose isolation is confined","isolation":"full","step":"start"}`) {
+		if code != 2 || stdout != "" || !strings.Contains(stderr, `{"code":"RUN_E005","details":{"cause":"userns-limit","errno":28,"hint":"ask the administrator for: sysctl -w user.max_user_namespaces=15000; or use a profile whose isolation is confined; built-in profiles that can execute here: dev","isolation":"full","step":"start"}`) {
 			t.Errorf("run under %s: exit status %d, stdout %q, stderr %q", profile, code, stdout, stderr)
 		}
 	}

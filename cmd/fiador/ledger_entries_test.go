@@ -13,6 +13,8 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // ledgerRun runs the program in this process, with the ledger of recordedLedger.
@@ -53,6 +55,25 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 		}
 		if lines := strings.Count(out.String(), "\n"); strings.Contains(args, "json ") && lines != 1 {
 			t.Errorf("%s: %d lines", args, lines)
+		}
+	}
+}
+
+// TestLedgerLinesFitTheSchema: each line of a ledger's file fits the schema that the
+// program prints.
+func TestLedgerLinesFitTheSchema(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gate")
+	if err := recordedLedger(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "ledger.jsonl"))
+	if err != nil || len(text) == 0 {
+		t.Fatalf("%d bytes: %v", len(text), err)
+	}
+	set, second := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindLedgerRecord)
+	for line := range bytes.Lines(text) {
+		if err := second.Validate(specstest.Valid(t, set, specs.KindLedgerRecord, line)); err != nil {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

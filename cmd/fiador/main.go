@@ -9,8 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
+	"github.com/fiador/fiador/cmd/fiador/all"
 	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
@@ -28,12 +27,12 @@ func process(now func() time.Time, random io.Reader) {
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
-		TTY:     term.IsTerminal(int(os.Stderr.Fd())),
-		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		TTY:     cli.IsTerminal(os.Stderr),
+		OutTTY:  cli.IsTerminal(os.Stdout),
 		Env:     os.Getenv,
 		Environ: os.Environ(),
 		Now:     now,
 		Rand:    random,
 		Busy:    busy,
-	}, commands))
+	}, all.Commands))
 }

@@ -420,6 +420,7 @@ func hostileTexts() []hostilePack {
 // TestHostilePacks: no hostile pack does harm.
 func TestHostilePacks(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	whole := hostileBase(t)
 	list := slices.Concat(hostileFolders(), hostileArchives())
 	slices.SortFunc(list, func(a, b hostilePack) int { return strings.Compare(a.name, b.name) })

@@ -6,8 +6,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,6 +189,9 @@ func wildly() map[string]act {
 		"endless":   endless,
 		"gzip":      say(200, "application/json", "no gzip", "Content-Encoding: gzip"),
 		"gzip-cut":  say(200, "application/json", zipped(strings.Repeat("x", 1000))[:20], "Content-Encoding: gzip"),
+		"gzip-end":  raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nContent-Encoding: gzip\r\n\r\n" + zipped(strings.Repeat("x", 1000))[:20]),
+		"br":        say(200, "application/json", "\x0b\x02\x80{}\x03", "Content-Encoding: br"),
+		"br-500":    say(500, "text/plain", "\x0b\x02\x80{}\x03", "Content-Encoding: br"),
 		"gzip-bomb": say(200, "application/json", zipped(strings.Repeat("x", 64<<20)), "Content-Encoding: gzip"),
 		"empty":     text(""),
 		"words":     text("I could not do that."),
@@ -228,11 +234,12 @@ func wildly() map[string]act {
 // TestSuiteWild: whatever an agent does, every case has its file, of the class that the table
 // names, and with the body that came; the others are unharmed.
 func TestSuiteWild(t *testing.T) {
+	t.Parallel()
 	want := map[string]string{
 		"hang": "timeout deadline_head", "drip": "timeout deadline_body", "reset": "network_error conn_reset", "closed": "network_error closed_before_response",
 		"head": "network_error closed_before_response", "header": "network_error protocol", "garbage": "network_error protocol", "bomb": "network_error protocol", "short": "network_error short_body",
 		"chunks": "network_error protocol", "500": "http_error ", "204": "invalid_json empty_body", "302": "http_error ", "404-short": "http_error ",
-		"large": "other body_too_large", "endless": "other body_too_large", "gzip": "other content_decoding", "gzip-cut": "network_error short_body", "gzip-bomb": "other body_too_large",
+		"large": "other body_too_large", "endless": "other body_too_large", "gzip": "other content_decoding", "gzip-cut": "other content_decoding", "gzip-end": "network_error short_body", "br": "other content_decoding", "br-500": "http_error ", "gzip-bomb": "other body_too_large",
 		"empty": "invalid_json empty_body", "words": "invalid_json syntax", "nan": "invalid_json syntax", "bom": "invalid_json encoding", "latin": "invalid_json encoding",
 		"twice": "invalid_json duplicate", "surrogate": "invalid_json character", "deep": "invalid_json depth", "many": "invalid_json too_many_values", "two": "invalid_json trailing",
 		"null": "schema_mismatch ", "array": "schema_mismatch ", "other-id": "schema_mismatch ",
@@ -283,6 +290,9 @@ func TestSuiteWild(t *testing.T) {
 		if n := max(1, requests[id]); w.requests(id) != n {
 			t.Errorf("%s: %d requests, want %d", id, w.requests(id), n)
 		}
+		if strings.HasPrefix(id, "br") && doc.Failure.Body != nil {
+			t.Errorf("%s: a body that redaction does not see into is kept", id)
+		}
 		if doc.Failure.Body != nil {
 			if _, err := os.Stat(filepath.Join(dir, *doc.Failure.Body)); err != nil {
 				t.Errorf("%s: %v", id, err)
@@ -297,5 +307,52 @@ func TestSuiteWild(t *testing.T) {
 	}
 	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
 		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestSuiteConnections: a host without a name, a certificate that nobody vouches for, a port
+// without TLS, and a redirect to another address are failures of their own, and nothing is asked
+// anywhere else.
+func TestSuiteConnections(t *testing.T) {
+	b := newBench(t)
+	w := newWild(t)
+	asked := 0
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(secure.Close)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	plain := httptest.NewServer(secure.Config.Handler)
+	t.Cleanup(plain.Close)
+	w.acts["elsewhere"] = say(307, "text/plain", "", "Location: "+secure.URL)
+	for i, tc := range []struct{ agent, id, end string }{
+		{"http://agent.onion", "a", "network_error dns"}, // a name that is never looked up (RFC 7686)
+		{"http://a..b", "a", "network_error dns"},
+		{secure.URL, "a", "network_error tls"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), "a", "network_error tls"},
+		{"https://" + silent.Addr().String(), "a", "timeout deadline_dial"},
+		{"http://127.0.0.1:1", "a", "network_error conn_refused"},
+		{"http://255.255.255.255:1", "a", "network_error dial"}, // no address of a host
+		{w.base, "elsewhere", "http_error "},
+	} {
+		run := fmt.Sprint("r", i)
+		stdout, stderr, code := b.run(t, "suite", "run", b.cases(t, tc.id), "--new", tc.agent, "--out", filepath.Join(b.dir, "out"), "--run-id", run, "--retries", "0", "--timeout", "2s")
+		dir := filepath.Join(b.dir, "out", "new", run)
+		if code != cli.ExitAccepted {
+			t.Fatalf("%s: exit status %d\n%s%s", tc.agent, code, stdout, stderr)
+		}
+		c := readCase(t, dir, tc.id)
+		if class, name, _ := strings.Cut(tc.end, " "); c.Failure.Class != class || name != "" && c.Failure.Name != name {
+			t.Errorf("%s: %s (%s), want %s", tc.agent, c.end(), c.Failure.Message, tc.end)
+		}
+		if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+			t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+		}
+	}
+	if asked > 0 {
+		t.Errorf("%d requests reached an agent that TLS does not prove", asked)
 	}
 }

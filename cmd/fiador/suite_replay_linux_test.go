@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package main
 
 import (
@@ -107,6 +109,7 @@ func sameFiles(t *testing.T, what string, got, want map[string]string) {
 // TestSuiteReplay: what an agent did is what its recording does, over HTTP and without a server;
 // and the recording of a recording is the recording.
 func TestSuiteReplay(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w := newWild(t)
 	ids := []string{
@@ -167,7 +170,7 @@ func TestSuiteReplay(t *testing.T) {
 func TestSuiteReplayRefuses(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "out")
-	if stdout, stderr, code := b.run(t, "suite", "demo", "--out", out); code != cli.ExitAccepted {
+	if stdout, stderr, code := b.run(t, "suite", "demo", "--out", out); code != cli.ExitRejected {
 		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 	dir := filepath.Join(out, "new", "demo")
@@ -182,7 +185,7 @@ func TestSuiteReplayRefuses(t *testing.T) {
 		want                             int
 	}{
 		{"POST", "/run-case", "", "", `{"case_id":"order"}`, 200},
-		{"POST", "/run-case", "", "", `{"case_id":"report"}`, 500},
+		{"POST", "/run-case", "", "", `{"case_id":"refund"}`, 200},
 		{"POST", "/run-case", "", "", `{"case_id":"nothing"}`, 404},
 		{"POST", "/run-case", "", "", `{"case_id":"run"}`, 404},
 		{"POST", "/run-case", "", "", `{"case_id":"assets/manifest"}`, 500},
@@ -216,30 +219,39 @@ func TestSuiteReplayRefuses(t *testing.T) {
 	}
 }
 
-// TestSuiteDemo: the demo shows an answer and three failures, leaves nothing, and its recording is
-// valid.
+// TestSuiteDemo: the demo ends in a comparison that rejects new, for a reason in one line; it leaves
+// nothing, or the runs and the page with --out. Its recordings are valid.
 func TestSuiteDemo(t *testing.T) {
 	b := newBench(t)
 	stdout, stderr, code := b.run(t, "suite", "demo")
-	if code != cli.ExitAccepted || stderr != "" {
+	if code != cli.ExitRejected || stderr != "" {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
-	for _, line := range []string{"  order   ok ", "  refund  schema_mismatch ", "  report  http_error ", "  slow    timeout ", "Try next:\n"} {
+	for _, line := range []string{"REJECTED: 1 regression\n", "regression  ticket  1/1 -> 0/1  create_ticket: result went from ok to error at events[2]\n", "Try next:\n"} {
 		if !strings.Contains(stdout, "\n"+line) {
 			t.Errorf("there is no line %q in\n%s", line, stdout)
 		}
 	}
-	dir, err := filepath.Abs(filepath.Join(root, "harness", "suite", "recording", "demo", "recording"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted || !strings.HasSuffix(stdout, "valid, sealed\n") {
-		t.Errorf("the recording of the demo: exit status %d\n%s%s", code, stdout, stderr)
+	if left, err := os.ReadDir(b.temp); err != nil || len(left) > 0 {
+		t.Errorf("the demo has left %v, %v", left, err)
 	}
 	out := filepath.Join(b.dir, "kept")
-	if _, stderr, code := b.run(t, "suite", "demo", "--out", out); code != cli.ExitAccepted {
+	if _, stderr, code := b.run(t, "suite", "demo", "--out", out); code != cli.ExitRejected {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
-	names := []string{"started_at", "latency_ms", "url", "timeout_ms"}
-	sameFiles(t, "the demo", caseFiles(t, filepath.Join(out, "new", "demo"), names...), caseFiles(t, dir, names...))
+	if stdout, stderr, code := b.run(t, "suite", "verify", out); code != cli.ExitAccepted {
+		t.Errorf("the comparison of the demo: exit status %d\n%s%s", code, stdout, stderr)
+	}
+	for _, side := range []string{"baseline", "new"} {
+		dir, err := filepath.Abs(filepath.Join(root, "harness", "suite", "recording", "demo", side))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted || !strings.HasSuffix(stdout, "valid, sealed\n") {
+			t.Errorf("the recording of %s: exit status %d\n%s%s", side, code, stdout, stderr)
+		}
+		kept := caseFiles(t, filepath.Join(out, side, "demo"), "started_at", "latency_ms", "url", "timeout_ms")
+		delete(kept, "evaluation.json")
+		sameFiles(t, "the demo, "+side, kept, caseFiles(t, dir, "started_at", "latency_ms", "url", "timeout_ms"))
+	}
 }

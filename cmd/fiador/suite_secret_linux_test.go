@@ -145,6 +145,7 @@ func astride(secret string, at int) act {
 // case repeats it, and the cases say which rules have replaced some.
 func TestSuiteSecrets(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	b, w, all := newBench(t), newWild(t), secretsOfRules(t)
 	w.acts = leaky(all)
 	var cases []map[string]any
@@ -210,6 +211,7 @@ func TestSuiteSecrets(t *testing.T) {
 // body that came.
 func TestSuiteAttempts(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	b, w := newBench(t), newWild(t)
 	later := func(after string) act { return say(503, "text/plain", "later "+after, "Retry-After: "+after) }
 	date := func(d time.Duration) string {

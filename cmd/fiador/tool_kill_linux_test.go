@@ -254,6 +254,7 @@ func (c *slowCall) next(t *testing.T, when string) {
 // nothing to remove.
 func TestToolKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	for _, isolation := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
 		for _, kind := range slowKinds {
 			t.Run(string(isolation)+"/"+kind, func(t *testing.T) {

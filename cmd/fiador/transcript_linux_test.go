@@ -113,41 +113,20 @@ func peakOf(t *testing.T, cmd *exec.Cmd, want int) (peak int64) {
 	}
 }
 
-// onScreen runs the program with both its streams on a terminal, and returns the text that
-// a person sees there.
-func onScreen(t *testing.T, env []string, args ...string) (seen string, code int) {
-	t.Helper()
-	slave, master := rehearsal.Terminal(t)
-	cmd := command(t, args...)
-	cmd.Stdout, cmd.Stderr = slave, slave
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	slave.Close()
-	all := make(chan string, 1)
-	go func() {
-		b, _ := io.ReadAll(master) // ends in EIO when the program is gone
-		all <- strings.ReplaceAll(string(b), "\r\n", "\n")
-	}()
-	code = status(t, cmd.Wait())
-	return <-all, code
-}
-
 // TestTranscriptOnAScreen: a real terminal gets the page for people, and errors that do
 // not move the cursor.
 func TestTranscriptOnAScreen(t *testing.T) {
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("\x1b[2Jout\n"), transcripttest.Err("\u009berr")}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
-	if got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", "show", name); got != want || code != cli.ExitAccepted {
+	if got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", "show", name); got != want || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q\nwant\n%q", code, got, want)
 	}
-	if got, code := onScreen(t, nil, "transcript", "show", name); !strings.Contains(got, "\n\x1b[33m\\u009berr\x1b[0m\n") || code != cli.ExitAccepted {
+	if got, code := (seat{}).shows(t, "transcript", "show", name); !strings.Contains(got, "\n\x1b[33m\\u009berr\x1b[0m\n") || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q", code, got)
 	}
 	bad := put(t, t.TempDir(), "\x1b[2Jbad.log", "=== STDOUT ===\n\n=== STDERR ===\n\n--- BEGIN EVENTS ---\n\x1b[2J\n")
 	for _, command := range []string{"show", "events", "verify"} {
-		got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", command, bad)
+		got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", command, bad)
 		if code == cli.ExitAccepted || strings.Contains(got, "\x1b") || !strings.Contains(got, `bad.log: `) {
 			t.Errorf("%s: exit status %d, screen %q", command, code, got)
 		}

@@ -252,7 +252,10 @@ func (f *folderSeen) changes() map[string]string {
 			found[name] = append(found[name], is)
 		},
 	} {
-		_ = filepath.WalkDir(f.dir, func(path string, _ fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() && d.Name() == ".git" { // times are in an index, and in commits
+				return fs.SkipDir
+			}
 			name, _ := filepath.Rel(f.dir, path)
 			name = f.w.mask("/" + name)[1:]
 			if err != nil {
@@ -475,25 +478,19 @@ func (w *witness) scripts(t *testing.T, temp string) {
 // work_foreign an ordinary user can run nothing.
 var timed = map[string]bool{"work_ledger": true, "work_replay": true, "work_together": true, "work_foreign": true}
 
-// pages runs the commands of the pages, and those of the README's sections that a reader
-// can paste.
+// pages runs the commands of the pages. TestReadme runs those of the README, which have
+// receipts and a suite with the time in them.
 func (w *witness) pages(t *testing.T) {
-	src := pages(t, "README.md", "docs/*.md", "specs/safe-run.md")
+	src := pages(t, "docs/*.md", "specs/safe-run.md")
 	whole, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, title := range []string{"The same, executed", "Packs", "Auditing", "Logging"} {
-		_, section, ok := strings.Cut(src["README.md"], "\n## "+title+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		if !ok {
-			t.Fatalf("the README has no section %q", title)
-		}
-		src["README.md, "+title] = "```sh\ncp -R '" + filepath.Join(whole, "examples") + "' .\n```\n" + section
-	}
-	delete(src, "README.md")
+	delete(src, "docs/cli.md")        // its examples stand for each command alone
+	delete(src, "docs/installing.md") // it runs in the folder of a release
 	delete(src, "docs/comparison.md") // it needs programs that the benchmark installs
 	delete(src, "docs/suites.md")     // its agents write the time
+	delete(src, "docs/comparing.md")  // its runs have the time that an agent took
 	path := needSafeRun(t)
 	for _, name := range slices.Sorted(maps.Keys(src)) {
 		if len(parsePage(src[name]).steps) == 0 {

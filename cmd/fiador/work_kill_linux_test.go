@@ -231,6 +231,7 @@ func (s *site) resumes(t *testing.T, when string) {
 // next command too, which ends what the run has left.
 func TestWorkStepKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	for _, recorded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("recorded %v", recorded), func(t *testing.T) {
 			s := newSite(t, recorded, map[string]string{"a": ": echo a >>log; rm gone; rm d/one", "b": "a: echo b >>log; mkdir n; echo n >n/f; rm -r d"})
@@ -263,6 +264,7 @@ func TestWorkStepKilled(t *testing.T) {
 // TestWorkKilled kills runs at moments that nobody chooses.
 func TestWorkKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	for _, recorded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("recorded %v", recorded), func(t *testing.T) {
 			s := newSite(t, recorded, map[string]string{
@@ -298,6 +300,7 @@ func TestWorkKilled(t *testing.T) {
 // The items before it stand, and with --resume the run ends like an undisturbed one.
 func TestWorkInterrupted(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newSite(t, true, map[string]string{"a": ": echo a >>log", "b": "a: echo b >>log; sleep 3; rm gone", "c": "b: echo c >c"})
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		s.renew(t)
@@ -324,6 +327,7 @@ func TestWorkInterrupted(t *testing.T) {
 // and not applied, is refused. It keeps the edit if the next run is told to discard the change.
 func TestWorkDiscard(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newSite(t, true, map[string]string{"a": ": echo a >>log; rm gone"})
 	for n := 140; ; n += 3 {
 		s.renew(t)

@@ -25,31 +25,10 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
-// Kind is what an asset is, as the manifest names it.
-type Kind string
-
-// The kinds of assets (§7.2 of the artifact contract).
-const (
-	FullBody          Kind = "full_body"
-	FailureMeta       Kind = "failure_meta"
-	FullPayload       Kind = "full_payload"
-	RetrievalSnippets Kind = "retrieval_snippets"
-	Other             Kind = "other"
-)
-
-// Files of a version directory, by their paths in it.
-const (
-	RunFile        = "run.json"
-	EvaluationFile = "evaluation.json"
-	SignatureFile  = "signature.json"
-	ManifestFile   = assets + "/manifest.json"
-
-	assets     = "assets"
-	tempPrefix = ".tmp-"
-)
+const tempPrefix = ".tmp-"
 
 // Errors of Create, Resume and InPlace.
 var (
@@ -66,14 +45,10 @@ func CheckHref(href string) bool {
 	return href != "." && fs.ValidPath(href) && !strings.ContainsAny(href, "\\\x00") && !strings.Contains(first, ":")
 }
 
-// CheckID says whether an id of a run or a case can name a file on every system.
-func CheckID(id string) bool { return checkID(id) == nil }
-
 // checkID refuses an id of a run or a case that cannot name a file on every system.
 func checkID(id string) error {
-	const marks, letters = "._-", "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if id == "" || len(id) > 128 || strings.Trim(id, letters+marks) != "" || strings.ContainsAny(id[:1], marks) || pathname.Inspect(id).Fault != "" {
-		return at(id, errors.New("is no id: an id has 1 to 128 of A-Z a-z 0-9 . _ -, begins with a letter or a digit, ends in no dot, and names no device of Windows"))
+	if why := trial.IDFault(id); why != "" {
+		return at(id, errors.New(why))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // ok fails the test at the first error.
@@ -37,7 +38,7 @@ func created(t testing.TB) (d *asset.Dir, dir string) {
 }
 
 // keep keeps a text and returns its href.
-func keep(t testing.TB, d *asset.Dir, kind asset.Kind, id, text string) string {
+func keep(t testing.TB, d *asset.Dir, kind trial.Kind, id, text string) string {
 	t.Helper()
 	href, sha, err := d.Keep(kind, id, []byte(text))
 	ok(t, err)
@@ -114,7 +115,7 @@ func TestNames(t *testing.T) {
 		if _, err := d.Meta(id, 1, nil); err == nil {
 			t.Errorf("Meta takes the case %q", id)
 		}
-		if _, _, err := d.Keep(asset.FullBody, id, nil); err == nil {
+		if _, _, err := d.Keep(trial.KindFullBody, id, nil); err == nil {
 			t.Errorf("Keep takes the case %q", id)
 		}
 	}
@@ -139,12 +140,12 @@ func TestNames(t *testing.T) {
 // fill writes a small run.
 func fill(t testing.TB, d *asset.Dir) {
 	t.Helper()
-	keep(t, d, asset.FullBody, "b", "same")
-	keep(t, d, asset.FullBody, "a", "same")
-	keep(t, d, asset.FullPayload, "a", "same")
-	keep(t, d, asset.FullBody, "a", "same")
-	keep(t, d, asset.FullBody, "a", "\xff")
-	keep(t, d, asset.Other, "", "")
+	keep(t, d, trial.KindFullBody, "b", "same")
+	keep(t, d, trial.KindFullBody, "a", "same")
+	keep(t, d, trial.KindFullPayload, "a", "same")
+	keep(t, d, trial.KindFullBody, "a", "same")
+	keep(t, d, trial.KindFullBody, "a", "\xff")
+	keep(t, d, trial.KindOther, "", "")
 	href, err := d.Meta("a", 2, []byte("{}\n"))
 	ok(t, err)
 	if href != "assets/a.new.attempt2.meta.json" {
@@ -266,7 +267,7 @@ func TestTogether(t *testing.T) {
 		all.Go(func() {
 			id := fmt.Sprint("c", i%4)
 			for j := range 20 {
-				_, _, err := d.Keep(asset.FullBody, id, fmt.Append(nil, "content ", j))
+				_, _, err := d.Keep(trial.KindFullBody, id, fmt.Append(nil, "content ", j))
 				if err == nil {
 					err = d.Write(id+".json", []byte(id))
 				}
@@ -287,7 +288,7 @@ func TestTogether(t *testing.T) {
 }
 
 // TestResume: a resumed directory has lost its temporary files, and has the manifest and the seal
-// of one that nobody stopped. What no case names is an asset of the run.
+// of one that nobody stopped. What no case names any more is removed.
 func TestResume(t *testing.T) {
 	d, dir := created(t)
 	out := filepath.Dir(filepath.Dir(dir))
@@ -298,10 +299,13 @@ func TestResume(t *testing.T) {
 
 	d, err := asset.Resume(out, "new", "r1")
 	ok(t, err)
+	left := sum([]byte("of an attempt that was made again"))
+	ok(t, os.WriteFile(filepath.Join(dir, "assets", left+".txt"), []byte("of an attempt that was made again"), 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "assets", "a.new.attempt3.meta.json"), []byte("{}"), 0o600))
 	same, bad := "assets/"+sum([]byte("same"))+".txt", "assets/"+sum([]byte("\xff"))+".bin"
-	ok(t, d.Adopt(asset.FullBody, "b", same), d.Adopt(asset.FullBody, "a", same), d.Adopt(asset.FullPayload, "a", same))
-	ok(t, d.Adopt(asset.FullBody, "a", bad), d.Adopt(asset.FailureMeta, "a", "assets/a.new.attempt2.meta.json"))
-	ok(t, d.Manifest("2026-01-02T03:04:05Z")) // which adopts the empty asset
+	ok(t, d.Adopt(trial.KindFullBody, "b", same), d.Adopt(trial.KindFullBody, "a", same), d.Adopt(trial.KindFullPayload, "a", same))
+	ok(t, d.Adopt(trial.KindFullBody, "a", bad), d.Adopt(trial.KindFailureMeta, "a", "assets/a.new.attempt2.meta.json"))
+	ok(t, d.Adopt(trial.KindOther, "", "assets/"+sum(nil)+".txt"), d.Manifest("2026-01-02T03:04:05Z"))
 	if got := tree(t, dir); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
@@ -313,19 +317,19 @@ func TestResume(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	for _, href := range []string{"", "run.json", "assets", "assets/", "assets/none", "assets/manifest.json", "assets/.tmp-1", "../r1/" + same, "assets/x/y", "assets/../a.json"} {
-		if err := d.Adopt(asset.Other, "", href); err == nil {
+		if err := d.Adopt(trial.KindOther, "", href); err == nil {
 			t.Errorf("adopted %q", href)
 		}
 	}
 	ok(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(same)), []byte("other"), 0o600))
-	if err := d.Adopt(asset.FullBody, "a", same); err == nil {
+	if err := d.Adopt(trial.KindFullBody, "a", same); err == nil {
 		t.Error("adopted a damaged asset")
 	}
-	keep(t, d, asset.FullBody, "c", "new after the resume")
+	keep(t, d, trial.KindFullBody, "c", "new after the resume")
 	ok(t, d.Close())
 	if d, err = asset.Resume(out, "new", "r1"); err == nil { // the damaged asset is whole again
-		keep(t, d, asset.FullBody, "a", "same")
-		ok(t, d.Adopt(asset.FullBody, "b", same), d.Close())
+		keep(t, d, trial.KindFullBody, "a", "same")
+		ok(t, d.Adopt(trial.KindFullBody, "b", same), d.Close())
 	}
 	ok(t, err)
 }

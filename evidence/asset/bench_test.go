@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/asset"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // BenchmarkRead lists and hashes 2 000 files, half of them assets.
@@ -36,7 +37,7 @@ func BenchmarkCase(b *testing.B) {
 	ok(b, err)
 	defer d.Close()
 	for i := 0; b.Loop(); i++ {
-		_, _, err := d.Keep(asset.FullBody, "c", fmt.Append(nil, i))
+		_, _, err := d.Keep(trial.KindFullBody, "c", fmt.Append(nil, i))
 		ok(b, err, d.Write(fmt.Sprintf("c%d.json", i), make([]byte, 4<<10)))
 	}
 }

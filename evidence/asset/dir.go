@@ -1,9 +1,9 @@
 package asset
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // Dir is a version directory that is written. Several goroutines can use it at once, but not with
@@ -24,7 +24,6 @@ import (
 type Dir struct {
 	Files  // the same directory for reading
 	side   string
-	above  *Files // OUT
 	out    string
 	place  string // SIDE/RUN_ID
 	locked *os.File
@@ -40,13 +39,13 @@ type Dir struct {
 
 // An item is an asset in the manifest. Without a case the asset belongs to the run.
 type item struct {
-	AssetID string  `json:"asset_id"`
-	CaseID  *string `json:"case_id"`
-	Href    string  `json:"href"`
-	Kind    Kind    `json:"kind"`
-	SHA256  string  `json:"sha256"`
-	Side    string  `json:"side"`
-	Size    int64   `json:"size_bytes"`
+	AssetID string     `json:"asset_id"`
+	CaseID  *string    `json:"case_id"`
+	Href    string     `json:"href"`
+	Kind    trial.Kind `json:"kind"`
+	SHA256  string     `json:"sha256"`
+	Side    string     `json:"side"`
+	Size    int64      `json:"size_bytes"`
 }
 
 type manifest struct {
@@ -70,7 +69,7 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 	if err := checkID(runID); err != nil {
 		return nil, err
 	}
-	if side != "baseline" && side != "new" {
+	if side != string(trial.Baseline) && side != string(trial.New) {
 		return nil, at(side, errors.New("is no side: a side is baseline or new"))
 	}
 	if create {
@@ -82,29 +81,29 @@ func begin(out, side, runID string, create bool) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := side + "/" + runID
-	d := &Dir{side: side, above: above, out: out, place: place, kept: map[string]bool{}, items: map[string]item{}}
+	defer above.Close()
+	d := &Dir{side: side, out: out, place: side + "/" + runID, kept: map[string]bool{}, items: map[string]item{}}
 	if create {
 		err = makeFolder(above.root, side, nil)
 		if err == nil {
-			err = makeFolder(above.root, place, ErrExists)
+			err = makeFolder(above.root, d.place, ErrExists)
 		}
 	}
 	if err == nil {
-		err = withoutLinks(above.root, place, true)
+		err = withoutLinks(above.root, d.place, true)
 	}
 	if err == nil {
 		err = errors.Join(syncFolder(above.root, side), syncFolder(above.root, "."))
 	}
 	if err == nil {
-		d.root, err = above.root.OpenRoot(place)
+		d.root, err = above.root.OpenRoot(d.place)
 	}
 	if err != nil {
-		return nil, errors.Join(at(place, err), above.Close())
+		return nil, at(d.place, err)
 	}
 	if err := d.prepare(); err != nil {
 		_ = d.Close()
-		return nil, at(place, err)
+		return nil, at(d.place, err)
 	}
 	return d, nil
 }
@@ -117,7 +116,7 @@ func (d *Dir) prepare() (err error) {
 	if err := lock(d.locked); err != nil {
 		return err
 	}
-	if err := makeFolder(d.root, assets, nil); err != nil {
+	if err := makeFolder(d.root, trial.AssetsFolder, nil); err != nil {
 		return err
 	}
 	d.fresh.Store(true) // a killed process may have left names that are not synced
@@ -131,54 +130,41 @@ func (d *Dir) prepare() (err error) {
 }
 
 // Close unlocks the directory. Afterwards it cannot be used.
-func (d *Dir) Close() error {
-	return errors.Join(d.locked.Close(), d.root.Close(), d.above.Close())
-}
+func (d *Dir) Close() error { return errors.Join(d.locked.Close(), d.root.Close()) }
 
 // InPlace says whether the directory still stands at OUT/SIDE/RUN_ID, and no link. The error wraps
 // ErrMoved if something else stands there: what was written lies where the directory was moved.
 func (d *Dir) InPlace() error {
-	same := func(there fs.FileInfo, err error, here *os.Root) error {
-		own, other := here.Stat(".")
-		if err != nil || other != nil || !os.SameFile(there, own) {
-			return ErrMoved
-		}
-		return nil
+	above, err := Open(d.out)
+	if err != nil {
+		return ErrMoved
 	}
-	info, err := os.Stat(d.out)
-	if err := same(info, err, d.above.root); err != nil {
-		return err
-	}
-	if err := withoutLinks(d.above.root, d.place, true); err != nil {
+	defer above.Close()
+	there, err := above.root.Lstat(d.place)
+	own, gone := d.root.Stat(".")
+	if err := errors.Join(err, gone, withoutLinks(above.root, d.place, true)); err != nil || !os.SameFile(there, own) {
 		return at(d.place, ErrMoved)
 	}
-	info, err = d.above.root.Lstat(d.place)
-	return at(d.place, same(info, err, d.root))
+	return nil
 }
 
 // Keep keeps a content as an asset of a case, or of the run if caseID is empty. It returns the
 // asset's href, and its SHA-256 as 64 hexadecimal digits. Equal content has one file. The asset is
 // durable after the next Write.
-func (d *Dir) Keep(kind Kind, caseID string, content []byte) (href, sha256 string, err error) {
-	if err := checkOwner(caseID); err != nil {
-		return "", "", err
-	}
-	sha256 = canon.Sum(content).Hex()
-	href = assets + "/" + sha256 + ".bin"
-	if utf8.Valid(content) {
-		href = assets + "/" + sha256 + ".txt"
-	}
+func (d *Dir) Keep(kind trial.Kind, caseID string, content []byte) (href, sha256 string, err error) {
+	a := trial.NewAsset(kind, content)
+	err = checkOwner(caseID)
 	d.mu.Lock()
-	kept := d.kept[href]
+	kept := d.kept[a.Href]
 	d.mu.Unlock()
-	if !kept {
-		err = d.put(href, content)
+	if err == nil && !kept {
+		err = d.put(a.Href, content)
 	}
 	if err != nil {
 		return "", "", err
 	}
-	d.add(kind, caseID, href, sha256, int64(len(content)))
-	return href, sha256, nil
+	d.add(a, caseID, int64(len(content)))
+	return a.Href, a.SHA256, nil
 }
 
 // Meta writes the metadata of a failed attempt, replaces what an earlier run of the case has left
@@ -191,20 +177,20 @@ func (d *Dir) Meta(caseID string, attempt int, text []byte) (href string, err er
 	if err := d.put(href, text); err != nil {
 		return "", err
 	}
-	d.add(FailureMeta, caseID, href, canon.Sum(text).Hex(), int64(len(text)))
+	d.add(trial.Asset{Href: href, Kind: trial.KindFailureMeta, SHA256: canon.Sum(text).Hex()}, caseID, int64(len(text)))
 	return href, nil
 }
 
 // MetaHref returns the href of the metadata of a failed attempt.
 func MetaHref(caseID, side string, attempt int) string {
-	return fmt.Sprintf("%s/%s.%s.attempt%d.meta.json", assets, caseID, side, attempt)
+	return fmt.Sprintf("%s/%s.%s.attempt%d.meta.json", trial.AssetsFolder, caseID, side, attempt)
 }
 
 // Adopt adds an asset that a resumed directory has to the manifest. It refuses an asset whose
 // content does not have the hash that its name says.
-func (d *Dir) Adopt(kind Kind, caseID, href string) error {
+func (d *Dir) Adopt(kind trial.Kind, caseID, href string) error {
 	folder, name := path.Split(href)
-	if folder != assets+"/" || href == ManifestFile || strings.HasPrefix(name, tempPrefix) {
+	if folder != trial.AssetsFolder+"/" || href == trial.ManifestFile || strings.HasPrefix(name, tempPrefix) {
 		return at(href, errors.New("is no asset: move it to another directory"))
 	}
 	if err := checkOwner(caseID); err != nil {
@@ -218,7 +204,7 @@ func (d *Dir) Adopt(kind Kind, caseID, href string) error {
 	if stem != name && stem != sha {
 		return at(href, errors.New("is damaged, for its content has another hash: run the case again"))
 	}
-	d.add(kind, caseID, href, sha, size)
+	d.add(trial.Asset{Href: href, Kind: kind, SHA256: sha}, caseID, size)
 	return nil
 }
 
@@ -231,20 +217,15 @@ func checkOwner(caseID string) error {
 }
 
 // add adds an item to the manifest.
-func (d *Dir) add(kind Kind, caseID, href, sha string, size int64) {
-	i, owner := item{Href: href, Kind: kind, SHA256: sha, Side: d.side, Size: size}, "run" // the id of no case
+func (d *Dir) add(a trial.Asset, caseID string, size int64) {
+	i := item{AssetID: a.ID("run"), Href: a.Href, Kind: a.Kind, SHA256: a.SHA256, Side: d.side, Size: size} // run is the id of no case
 	if caseID != "" {
-		owner, i.CaseID = caseID, &caseID
+		i.AssetID, i.CaseID = a.ID(caseID), &caseID
 	}
-	of := sha
-	if !strings.Contains(href, sha) {
-		of = canon.Sum([]byte(href + "\n" + sha)).Hex() // two files with names of their own can have one content
-	}
-	i.AssetID = owner + "/" + string(kind) + "/" + of[:16]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.kept[href] = true
-	d.items[href+"\x00"+caseID+"\x00"+string(kind)] = i // the keys have the order of the manifest
+	d.kept[a.Href] = true
+	d.items[a.Href+"\x00"+caseID+"\x00"+string(a.Kind)] = i // the keys have the order of the manifest
 }
 
 // Write writes a JSON file of the directory itself, such as "run.json", and replaces what stands
@@ -254,43 +235,55 @@ func (d *Dir) Write(name string, text []byte) error {
 	if !ok {
 		return at(name, errors.New("has no name that ends in .json"))
 	}
-	err := checkID(id)
-	if err == nil {
-		err = d.syncAssets()
+	if err := checkID(id); err != nil {
+		return err
 	}
-	if err == nil {
-		err = d.put(name, text)
+	if err := d.syncAssets(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = at(name, syncFolder(d.root, "."))
+	if err := d.put(name, text); err != nil {
+		return err
 	}
-	return err
+	return at(name, syncFolder(d.root, "."))
 }
 
-// Manifest writes assets/manifest.json. A file in assets that no Keep, Meta or Adopt has named, as
-// a killed process leaves it, is listed as an asset of the run, of kind other.
+// Manifest writes assets/manifest.json. It removes what Keep and Meta of an earlier process have
+// left for a case that has run again. Any other file in assets is listed as an asset of the run,
+// of kind other.
 func (d *Dir) Manifest(generatedAt string) error {
 	names, err := d.finished()
 	for _, name := range names {
-		if err == nil && strings.HasPrefix(name, assets+"/") && name != ManifestFile && !d.kept[name] {
-			err = d.Adopt(Other, "", name)
+		switch {
+		case err != nil, !strings.HasPrefix(name, trial.AssetsFolder+"/"), name == trial.ManifestFile, d.kept[name]:
+		case d.made(name):
+			err = at(name, d.root.Remove(name))
+		default:
+			err = d.Adopt(trial.KindOther, "", name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	m := manifest{GeneratedAt: generatedAt, Items: []item{}, SchemaVersion: "assets-manifest.v1"}
+	m := manifest{GeneratedAt: generatedAt, Items: []item{}, SchemaVersion: trial.ManifestVersion}
 	for _, key := range slices.Sorted(maps.Keys(d.items)) {
 		m.Items = append(m.Items, d.items[key])
 	}
 	text, _, err := manifestPlan.Artifact(&m)
-	if err == nil {
-		err = d.put(ManifestFile, text)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = d.syncAssets()
+	if err := d.put(trial.ManifestFile, text); err != nil {
+		return err
 	}
-	return err
+	return d.syncAssets()
+}
+
+// made says whether Keep or Meta gives a file this name.
+func (d *Dir) made(name string) bool {
+	base := path.Base(name)
+	stem, ext := strings.TrimSuffix(base, path.Ext(base)), path.Ext(base)
+	_, err := hex.DecodeString(stem)
+	return len(stem) == 64 && err == nil && (ext == ".txt" || ext == ".bin") || strings.Contains(base, "."+d.side+".attempt") && strings.HasSuffix(base, ".meta.json")
 }
 
 // Seal returns the hash ("sha256:…") of each file that the final run.json fixes: the manifest, and
@@ -301,9 +294,9 @@ func (d *Dir) Seal() (map[string]string, error) {
 		return nil, err
 	}
 	seal := map[string]string{}
-	for _, name := range append(names, ManifestFile) {
-		switch {
-		case name == RunFile, name == EvaluationFile, name == SignatureFile, strings.Contains(name, "/") && name != ManifestFile:
+	for _, name := range append(names, trial.ManifestFile) {
+		id, json := strings.CutSuffix(name, trial.CaseSuffix)
+		if json && trial.Reserved(id) || strings.Contains(name, "/") && name != trial.ManifestFile {
 			continue
 		}
 		sha, _, err := d.Hash(name, math.MaxInt64)
@@ -318,9 +311,9 @@ func (d *Dir) Seal() (map[string]string, error) {
 // finished returns the names of all files. It refuses a temporary file, and an entry that is
 // neither a file nor a folder.
 func (d *Dir) finished() ([]string, error) {
-	names, faults, err := d.Names()
-	for _, f := range faults {
-		return nil, at(f.Name, errors.New(f.What+": remove it"))
+	names, others, err := d.Names()
+	for _, other := range others {
+		return nil, at(other.Name, errors.New(other.What+": remove it"))
 	}
 	for _, name := range names {
 		if strings.HasPrefix(path.Base(name), tempPrefix) {

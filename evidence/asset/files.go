@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/trial/verify"
 )
 
 // Limits of a directory that Names reads.
@@ -33,9 +34,6 @@ var (
 // Files is a directory that is read, of any runner. Several goroutines can use it at once.
 type Files struct{ root *os.Root }
 
-// A Fault is an entry of a directory that is no file of a run. What follows Name in a sentence.
-type Fault struct{ Name, What string }
-
 // Open opens a directory for reading.
 func Open(dir string) (*Files, error) {
 	info, err := os.Stat(dir) // OpenRoot would wait for a pipe
@@ -52,10 +50,11 @@ func Open(dir string) (*Files, error) {
 // Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
-// Names returns the paths of all regular files, sorted. A fault is an entry that is neither a
-// regular file nor a folder, whose path is no href, or that is deeper than MaxDepth. Names opens
-// folders alone. An error says that the directory cannot be read; it can wrap ErrTooMany.
-func (f *Files) Names() (names []string, faults []Fault, err error) {
+// Names returns the paths of all regular files, and the other entries, both sorted. An other entry
+// is neither a regular file nor a folder, has a path that is no href, or is deeper than MaxDepth.
+// Names opens folders alone. An error says that the directory cannot be read; it can wrap
+// ErrTooMany.
+func (f *Files) Names() (names []string, others []verify.Entry, err error) {
 	seen := 0
 	for folders := []string{"."}; len(folders) > 0; folders = folders[1:] {
 		folder, err := f.root.OpenFile(folders[0], os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -74,7 +73,7 @@ func (f *Files) Names() (names []string, faults []Fault, err error) {
 			name := path.Join(folders[0], e.Name())
 			switch what := faultOf(name, e.Type()); {
 			case what != "":
-				faults = append(faults, Fault{canon.Clean(name), what})
+				others = append(others, verify.Entry{Name: canon.Clean(name), What: what})
 			case e.IsDir():
 				folders = append(folders, name)
 			default:
@@ -83,8 +82,8 @@ func (f *Files) Names() (names []string, faults []Fault, err error) {
 		}
 	}
 	slices.Sort(names)
-	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
-	return names, faults, nil
+	slices.SortFunc(others, func(a, b verify.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return names, others, nil
 }
 
 func faultOf(name string, mode fs.FileMode) string {
@@ -142,6 +141,9 @@ func (f *Files) copy(w io.Writer, name string, most int64) (int64, error) {
 		return 0, ErrNotRegular
 	case info.Size() > most:
 		return 0, ErrTooLarge
+	}
+	if b, ok := w.(*bytes.Buffer); ok {
+		b.Grow(int(info.Size()) + bytes.MinRead) // one read
 	}
 	size, err := io.Copy(w, io.LimitReader(file, most))
 	if err == nil && size < info.Size() {

@@ -19,6 +19,9 @@ import (
 
 	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/kernel/trial/verify"
 )
 
 // The test binary is also the program that is killed or finds no room. With these variables it
@@ -65,9 +68,12 @@ func write(out string) error  { return writeTo(asset.Create(out, "new", "r")) }
 func resume(out string) error { return writeTo(asset.Resume(out, "new", "r")) }
 
 func writeTo(d *asset.Dir, err error) error {
+	if err == nil {
+		err = adopt(d)
+	}
 	for i := 0; err == nil; i++ {
 		id := fmt.Sprint("c", i)
-		if _, _, err = d.Keep(asset.FullBody, id, []byte(text(id))); err == nil {
+		if _, _, err = d.Keep(trial.KindFullBody, id, []byte(text(id))); err == nil {
 			_, err = d.Meta(id, 1, []byte(text("meta"+id)))
 		}
 		if err == nil {
@@ -76,6 +82,19 @@ func writeTo(d *asset.Dir, err error) error {
 		if err == nil && i%5 == 0 {
 			err = d.Manifest("")
 		}
+	}
+	return err
+}
+
+// adopt adds the assets of the cases that are there.
+func adopt(d *asset.Dir) (err error) {
+	for i := 0; err == nil; i++ {
+		id := fmt.Sprint("c", i)
+		if _, err := d.Read(id+".json", 1<<20); err != nil {
+			return nil
+		}
+		body := "assets/" + string(canon.Sum([]byte(text(id))).Hex()) + ".txt"
+		err = errors.Join(d.Adopt(trial.KindFullBody, id, body), d.Adopt(trial.KindFailureMeta, id, asset.MetaHref(id, "new", 1)))
 	}
 	return err
 }
@@ -109,7 +128,7 @@ func TestKilled(t *testing.T) {
 	d, err := asset.Resume(out, "new", "r")
 	ok(t, err)
 	defer d.Close()
-	ok(t, d.Manifest(""))
+	ok(t, adopt(d), d.Manifest(""))
 	got, err := d.Seal()
 	if want := seal(t, dir); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
@@ -165,7 +184,7 @@ func inOrder(out string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = d.Keep(asset.FullBody, "a", nil)
+	_, _, err = d.Keep(trial.KindFullBody, "a", nil)
 	if err = errors.Join(err, d.Write("a.json", nil), d.Write("b.json", nil), d.Manifest(""), d.Close()); err != nil {
 		return err
 	}
@@ -245,7 +264,7 @@ func TestSwapped(t *testing.T) {
 	ok(t, os.Rename(filepath.Join(moved, "assets"), filepath.Join(moved, "old")))
 	for _, target := range []string{outside, filepath.Join("..", "..", ".."), filepath.Join(outside, "assets")} {
 		ok(t, os.Symlink(target, filepath.Join(moved, "assets")))
-		if _, _, err := d.Keep(asset.FullBody, "z", []byte(target)); err == nil || strings.Contains(err.Error(), outside) {
+		if _, _, err := d.Keep(trial.KindFullBody, "z", []byte(target)); err == nil || strings.Contains(err.Error(), outside) {
 			t.Errorf("kept through a link: %v", err)
 		}
 		if err := d.Manifest(""); err == nil {
@@ -284,7 +303,7 @@ func TestLinkedSide(t *testing.T) {
 	outside := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(outside, ".tmp-1"), []byte("mine"), 0o600), os.Remove(filepath.Join(dir, "assets")), os.Symlink(outside, filepath.Join(dir, "assets")))
 	if d, err := asset.Resume(filepath.Dir(filepath.Dir(dir)), "new", "r1"); err == nil {
-		_, _, err = d.Keep(asset.Other, "", []byte("x"))
+		_, _, err = d.Keep(trial.KindOther, "", []byte("x"))
 		if err == nil {
 			t.Error("kept behind a link")
 		}
@@ -357,7 +376,7 @@ func fillUp(out string) error {
 		return err
 	}
 	big := []byte(strings.Repeat("x", 80<<10))
-	_, _, kept := d.Keep(asset.FullBody, "case", big)
+	_, _, kept := d.Keep(trial.KindFullBody, "case", big)
 	_, metaErr := d.Meta("case", 1, big)
 	for _, err := range []error{kept, metaErr, d.Write("case.json", big)} {
 		if !errors.Is(err, syscall.ENOSPC) {
@@ -376,7 +395,7 @@ func fillUp(out string) error {
 	if text, err := d.Read("assets/manifest.json", 1000); err != nil || !strings.Contains(string(text), `"items":[]`) {
 		return fmt.Errorf("%q, %w", text, err)
 	}
-	if _, _, err := d.Keep(asset.FullBody, "case", big); err != nil {
+	if _, _, err := d.Keep(trial.KindFullBody, "case", big); err != nil {
 		return err
 	}
 	names, faults, err := d.Names()
@@ -451,11 +470,14 @@ func TestHostileEntries(t *testing.T) {
 
 	within(t, func() {
 		names, faults, err := f.Names()
-		want := []asset.Fault{
+		var want []verify.Entry
+		for _, pair := range [][2]string{
 			{`back\slash`, "has a name that no href can have"}, {"bad\ufffd", "has a name that no href can have"},
 			{"beneath", "is a symbolic link"}, {"c:", "has a name that no href can have"}, {deep + "d/e", "lies too deep"},
 			{"d/out", "is a symbolic link"}, {"d/pipe", "is neither a file nor a folder"}, {"link", "is a symbolic link"}, {"loop", "is a symbolic link"},
 			{"pipe", "is neither a file nor a folder"}, {"self", "is a symbolic link"}, {"socket", "is neither a file nor a folder"}, {"\ufffd", "has a name that no href can have"},
+		} {
+			want = append(want, verify.Entry{Name: pair[0], What: pair[1]})
 		}
 		if err != nil || !reflect.DeepEqual(names, []string{deep + "file", "d/d/x", "regular"}) || !reflect.DeepEqual(faults, want) {
 			t.Errorf("%q\n%q\nwant\n%q\n%v", names, faults, want, err)
@@ -492,7 +514,7 @@ func TestNoPathOfTheMachine(t *testing.T) {
 		t.Errorf("%v is left", got)
 	}
 	ok(t, os.RemoveAll(filepath.Join(dir, "assets")))
-	_, _, kept := d.Keep(asset.Other, "", nil)
+	_, _, kept := d.Keep(trial.KindOther, "", nil)
 	for _, err := range []error{d.Manifest(""), kept} {
 		if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), dir) {
 			t.Error(err)

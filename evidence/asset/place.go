@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/fiador/fiador/kernel/trial"
 )
 
 // put puts a text in its place: it syncs a temporary file, and renames it.
@@ -28,7 +30,7 @@ func (d *Dir) put(name string, text []byte) error {
 	if err != nil {
 		return at(name, errors.Join(err, d.root.Remove(temp)))
 	}
-	if strings.HasPrefix(name, assets+"/") {
+	if strings.HasPrefix(name, trial.AssetsFolder+"/") {
 		d.fresh.Store(true)
 	}
 	return nil
@@ -42,11 +44,11 @@ func (d *Dir) syncAssets() error {
 	if !d.fresh.Swap(false) {
 		return nil
 	}
-	err := syncFolder(d.root, assets)
+	err := syncFolder(d.root, trial.AssetsFolder)
 	if err != nil {
 		d.fresh.Store(true)
 	}
-	return at(assets, err)
+	return at(trial.AssetsFolder, err)
 }
 
 // makeFolder makes a folder. If something stands there, the error is exists, or nil.

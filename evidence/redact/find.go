@@ -3,9 +3,9 @@ package redact
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,10 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	rounds  = 4
-	longest = 16 << 10 // bytes of a last word
-)
+const rounds, longest = 4, 16 << 10 // of a search; bytes of a last word
 
 // span is a secret in a text, and the rule that found it.
 type span struct {
@@ -24,44 +21,39 @@ type span struct {
 	rule     string
 }
 
-// redact replaces the secrets of b. A mark can make a match of what stands beside it, so the parts between marks are
-// searched again. In the last round, a part that still has a match is replaced as a whole.
-func (x *Redactor) redact(b []byte, more, loose bool) []byte {
-	if x.words == nil {
-		x.words = newWords(x.learned)
-	}
-	for round := 1; round <= rounds; round++ {
-		var out []byte
-		from, done := 0, 0
-		for _, m := range append(marks().FindAllIndex(b, -1), []int{len(b), len(b)}) {
-			found := x.find(b[from:m[0]], more && m[0] == len(b), loose)
-			if round == rounds && len(found) > 0 {
-				found = []span{{0, m[0] - from, found[0].rule}}
-			}
-			for _, s := range found {
-				out = append(append(out, b[done:from+s.from]...), x.mark(s.rule)...)
-				done = from + s.to
-			}
-			from = m[1]
+// redact appends b without its secrets to out. The marks of b stay, and what stands between them is searched. A new
+// mark can make a match of what stands beside it, so this is searched again. In the last round, it is replaced as a
+// whole.
+func (x *Redactor) redact(out, b []byte, more, loose bool, round int) []byte {
+	at := 0
+	for _, m := range append(marks().FindAllIndex(b, -1), []int{len(b), len(b)}) {
+		part, last := b[at:m[0]], more && m[0] == len(b)
+		found := x.find(part, last, loose)
+		if len(found) > 0 && round == rounds {
+			found = []span{{0, len(part), found[0].rule}}
 		}
-		if done == 0 {
-			break
+		from := 0
+		for _, s := range found {
+			out = append(x.redact(out, part[from:s.from], false, loose, round+1), x.mark(s.rule)...)
+			from = s.to
 		}
-		b = append(out, b[done:]...)
+		if from > 0 {
+			out = x.redact(out, part[from:], last, loose, round+1)
+			from = len(part)
+		}
+		out = append(out, b[at+from:m[1]]...)
+		at = m[1]
 	}
-	return b
+	return out
 }
 
 // find returns the secrets of b, sorted and apart. It searches b as it stands and without escapes. With more, the
 // last word of b counts as a secret.
 func (x *Redactor) find(b []byte, more, loose bool) []span {
 	found := x.search(b, more, loose)
-	if bytes.IndexByte(b, '\\') >= 0 {
-		bare, place := plain(b)
-		for _, s := range x.search(bare, more, loose) {
-			found = append(found, place(s))
-		}
-		found = merge(found)
+	if bare := x.search(plain(b, nil), more, loose); len(bare) > 0 {
+		plain(b, bare)
+		found = merge(append(found, bare...))
 	}
 	if more {
 		at := max(0, len(b)-longest)
@@ -90,8 +82,9 @@ func (x *Redactor) search(b []byte, more, loose bool) []span {
 }
 
 // merge makes one span of those that overlap, with the rule of the earliest and longest.
-func merge(found []span) (out []span) {
+func merge(found []span) []span {
 	slices.SortStableFunc(found, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
+	out := found[:0]
 	for _, s := range found {
 		if n := len(out); n > 0 && s.from < out[n-1].to {
 			out[n-1].to = max(out[n-1].to, s.to)
@@ -102,48 +95,55 @@ func merge(found []span) (out []span) {
 	return out
 }
 
-// plain returns b without the escapes of JSON strings, and a function that moves a span of this text to its place in
-// b. Any number of backslashes is one escape with what follows, so it does not matter how often b was escaped.
-func plain(b []byte) (text []byte, place func(span) span) {
-	ends := [][2]int32{{}} // where escapes and texts between them end, in text and in b
-	for i := 0; i < len(b); {
-		n := bytes.IndexByte(b[i:], '\\')
-		if n < 0 {
+// plain returns b without the escapes of JSON strings, or nil if it has none. It moves spans of this text, which are
+// sorted and apart, to their places in b.
+func plain(b []byte, found []span) []byte {
+	if bytes.IndexByte(b, '\\') < 0 {
+		return nil
+	}
+	text, froms, tos := make([]byte, 0, len(b)), found, found
+	for i, n := 0, 0; i < len(b); i += n {
+		at := len(text)
+		if n = bytes.IndexByte(b[i:], '\\'); n < 0 {
 			n = len(b) - i
 		}
-		text, i = append(text, b[i:i+n]...), i+n
-		ends = append(ends, [2]int32{int32(len(text)), int32(i)})
-		if i < len(b) {
-			r, n := escape(b[i:])
+		text = append(text, b[i:i+n]...)
+		if n == 0 {
+			var r rune
+			r, n = escape(b[i:])
 			if low, m := escape(b[i+n:]); utf16.DecodeRune(r, low) != utf8.RuneError {
 				r, n = utf16.DecodeRune(r, low), n+m
+			} else if utf16.IsSurrogate(r) && low < 0 && i+n+m == len(b) { // b ends in a pair
+				r = -1
 			}
-			if i += n; r >= 0 {
+			if r >= 0 {
 				text = utf8.AppendRune(text, r)
 			}
-			ends = append(ends, [2]int32{int32(len(text)), int32(i)})
+		}
+		for ; len(froms) > 0 && froms[0].from < len(text); froms = froms[1:] {
+			froms[0].from += i - at
+		}
+		for ; len(tos) > 0 && tos[0].to <= len(text); tos = tos[1:] {
+			tos[0].to += i + n - len(text)
 		}
 	}
-	return text, func(s span) span {
-		from := ends[sort.Search(len(ends), func(i int) bool { return int(ends[i][0]) > s.from })-1]
-		to := ends[sort.Search(len(ends), func(i int) bool { return int(ends[i][0]) >= s.to })]
-		return span{int(from[1]-from[0]) + s.from, int(to[1]-to[0]) + s.to, s.rule}
-	}
+	return text
 }
 
-// escape returns the character of the escape at the start of b, or -1, and the bytes that it takes.
+// escape returns the character of the escape at the start of b, or -1, and the bytes that it takes. Any number of
+// backslashes is one escape with what follows, so it does not matter how often b was escaped.
 func escape(b []byte) (rune, int) {
 	n := len(b) - len(bytes.TrimLeft(b, `\`))
 	if n == 0 || n == len(b) {
 		return -1, n
-	}
-	if i := strings.IndexByte("bfnrt", b[n]); i >= 0 {
+	} else if i := strings.IndexByte("bfnrt", b[n]); i >= 0 {
 		return rune("\b\f\n\r\t"[i]), n + 1
-	}
-	if len(b) >= n+5 && b[n] == 'u' {
-		if r, err := strconv.ParseUint(string(b[n+1:n+5]), 16, 16); err == nil {
-			return rune(r), n + 5
-		}
+	} else if b[n] != 'u' {
+		return -1, n
+	} else if len(b) < n+5 { // b ends in an escape
+		return -1, len(b)
+	} else if r, err := strconv.ParseUint(string(b[n+1:n+5]), 16, 16); err == nil {
+		return rune(r), n + 5
 	}
 	return -1, n
 }
@@ -156,14 +156,12 @@ var value = sync.OnceValue(func() *regexp.Regexp {
 // named returns the values behind secret names in b.
 func (r *Rules) named(b []byte) (found []span) {
 	for i := 0; i < len(b); i++ {
-		n := bytes.IndexAny(b[i:], ":=")
-		if n < 0 {
-			break
+		if b[i] != ':' && b[i] != '=' {
+			continue
 		}
-		i += n
 		name := bytes.TrimRight(b[max(0, i-maxName-2):i], " \t\"'")
 		name = name[bytes.LastIndexFunc(name, func(c rune) bool { return !alnum(c) && c != '_' && c != '-' })+1:]
-		if !r.secret(string(name)) {
+		if !r.names[fold(string(name))] {
 			continue
 		}
 		if m := value().FindSubmatchIndex(b[i:]); m != nil {
@@ -172,6 +170,84 @@ func (r *Rules) named(b []byte) (found []span) {
 				found = append(found, span{from, to, "learned"})
 			}
 			i = to - 1
+		}
+	}
+	return found
+}
+
+// words finds many texts in one pass (Aho and Corasick).
+type words struct {
+	texts  map[string]bool
+	begins [256]bool   // the first bytes of the texts
+	next   map[int]int // state<<8 | byte to the state that is one byte longer
+	states []state     // each is a start of some of the texts; 0 is the empty one
+}
+
+// state has the longest other state that it ends with, its bytes, and those of the longest text that it ends with.
+type state struct{ back, size, word int }
+
+// newWords returns the words for secrets and for the credentials in them, as they are and without escapes.
+func newWords(secrets map[string]bool) *words {
+	w := &words{texts: map[string]bool{}, next: map[int]int{}, states: make([]state, 1)}
+	for s := range secrets {
+		rest, schemes := s, []string{"basic", "bearer", "token"}
+		for scheme, next, _ := strings.Cut(s, " "); len(next) >= minLearned && slices.Contains(schemes, strings.ToLower(scheme)); {
+			rest = next
+			scheme, next, _ = strings.Cut(next, " ")
+		}
+		for _, text := range []string{s, rest, string(plain([]byte(s), nil)), string(plain([]byte(rest), nil))} {
+			if len(text) >= minLiteral {
+				w.texts[text], w.begins[text[0]] = true, true
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Keys(w.texts), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	at := make([]int, len(list))
+	for size := 1; len(list) > 0; size++ { // back is a shorter state, so these come first
+		for i, s := range list {
+			c := s[size-1]
+			edge := at[i]<<8 | int(c)
+			if w.next[edge] == 0 {
+				back := w.step(w.states[at[i]].back, c)
+				w.next[edge] = len(w.states)
+				w.states = append(w.states, state{back, size, w.states[back].word})
+			}
+			at[i] = w.next[edge]
+		}
+		for len(list) > 0 && len(list[len(list)-1]) == size {
+			list = list[:len(list)-1]
+			w.states[at[len(list)]].word = size
+		}
+	}
+	return w
+}
+
+// step returns the state behind one more byte.
+func (w *words) step(at int, c byte) int {
+	for {
+		if to := w.next[at<<8|int(c)]; to > 0 || at == 0 {
+			return to
+		}
+		at = w.states[at].back
+	}
+}
+
+// find appends the texts in b. With more, a start of a text at the end of b counts too.
+func (w *words) find(found []span, rule string, b []byte, more bool) []span {
+	at, old := 0, len(found)
+	for i, c := range b {
+		if at == 0 && !w.begins[c] {
+			continue
+		}
+		at = w.step(at, c)
+		n := w.states[at].word
+		if more && i+1 == len(b) && w.states[at].size >= minLiteral {
+			n = w.states[at].size
+		}
+		if last := len(found) - 1; n > 0 && last >= old && i+1-n <= found[last].to {
+			found[last] = span{min(found[last].from, i+1-n), i + 1, rule}
+		} else if n > 0 {
+			found = append(found, span{i + 1 - n, i + 1, rule})
 		}
 	}
 	return found

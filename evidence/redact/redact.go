@@ -49,34 +49,27 @@ func New(c Config, literals ...string) (*Rules, error) {
 	for name := range strings.FieldsSeq(secretNames) {
 		r.names[name] = true
 	}
-	literal := func(s string) error {
-		secrets[s] = true
-		if rest := credential(s); rest != "" {
-			secrets[rest] = true
-		}
-		if size += len(s); size > maxLiterals {
-			return fmt.Errorf("the literals have more than %d bytes together; remove some", maxLiterals)
-		}
-		return nil
-	}
 	for _, l := range []struct {
 		place       string
 		list        []string
 		least, most int
-		add         func(s string) error
 	}{
-		{"/literals", c.Literals, minLiteral, maxLiteral, literal},
-		{"values", literals, minLiteral, maxLiteral, literal},
-		{"/patterns", c.Patterns, 1, maxPattern, r.pattern},
-		{"/names", c.Names, 1, maxName, func(s string) error { r.names[fold(s)] = true; return nil }},
+		{"/literals", c.Literals, minLiteral, maxLiteral}, {"values", literals, minLiteral, maxLiteral},
+		{"/patterns", c.Patterns, 1, maxPattern}, {"/names", c.Names, 1, maxName},
 	} {
 		if len(l.list) > maxEntries {
 			return nil, fmt.Errorf("%s: the list has %d entries; leave at most %d", l.place, len(l.list), maxEntries)
 		}
 		for i, s := range l.list {
-			err := l.add(s)
+			var err error
 			if len(s) < l.least || len(s) > l.most {
 				err = fmt.Errorf("the entry has %d bytes; use %d to %d", len(s), l.least, l.most)
+			} else if l.place == "/names" {
+				r.names[fold(s)] = true
+			} else if l.place == "/patterns" {
+				err = r.pattern(s)
+			} else if secrets[s], size = true, size+len(s); size > maxLiterals {
+				err = fmt.Errorf("the literals have more than %d bytes together; remove some", maxLiterals)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s/%d: %w", l.place, i, err)
@@ -92,17 +85,11 @@ func (r *Rules) pattern(s string) error {
 	re, err := regexp.Compile(s)
 	if err != nil {
 		return fmt.Errorf("%w; write an expression of RE2", err)
-	}
-	if re.MatchString("") {
+	} else if re.MatchString("") {
 		return errors.New("the pattern matches the empty text; let it require a character")
 	}
 	r.rules = append(r.rules, rule{name: "pattern", re: re})
 	return nil
-}
-
-// secret says whether a member with this name has a secret.
-func (r *Rules) secret(name string) bool {
-	return name != "" && len(name) <= maxName && r.names[fold(name)]
 }
 
 // fold returns a name as names are compared.
@@ -110,18 +97,9 @@ func fold(name string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }
 
-// credential returns what stands behind the scheme in the value of an Authorization header, or empty.
-func credential(s string) string {
-	scheme, rest, _ := strings.Cut(s, " ")
-	if len(rest) >= minLearned && slices.Contains([]string{"basic", "bearer", "token"}, strings.ToLower(scheme)) {
-		return rest
-	}
-	return ""
-}
-
 // Redactor returns a Redactor for one case.
 func (r *Rules) Redactor() *Redactor {
-	return &Redactor{rules: r, learned: map[string]bool{}, applied: map[string]bool{}}
+	return &Redactor{rules: r, words: newWords(nil), learned: map[string]bool{}, applied: map[string]bool{}}
 }
 
 // Redactor redacts what belongs to one case. It learns secrets, and redacts them in that value and in all that
@@ -130,12 +108,12 @@ type Redactor struct {
 	rules   *Rules
 	learned map[string]bool
 	size    int    // bytes of learned
-	words   *words // finds learned; nil if learned has grown
+	words   *words // finds learned
 	applied map[string]bool
 }
 
-// Value returns a redacted copy of a decoded JSON value. It learns the strings under secret names first. A secret that
-// cannot be learned, because there are too many, is redacted in its place alone.
+// Value returns a decoded JSON value redacted; parts without a secret are those of v. It learns the strings under secret
+// names first. A secret that cannot be learned, because there are too many, is redacted in its place alone.
 func (x *Redactor) Value(v any) any {
 	x.rules.walk(v, false, func(v any, secret bool) any {
 		if s, ok := v.(string); ok && secret {
@@ -143,55 +121,55 @@ func (x *Redactor) Value(v any) any {
 		}
 		return v
 	})
-	return x.rules.walk(v, false, func(v any, secret bool) any {
+	x.words = newWords(x.learned)
+	texts := map[string]string{} // names and words stand in a value again and again
+	v, _ = x.rules.walk(v, false, func(v any, secret bool) any {
 		switch v := v.(type) {
 		case string:
-			if secret && !x.learned[v] && long(v) {
+			if secret && !x.learned[v] && utf8.RuneCountInString(marks().ReplaceAllString(v, "")) >= minLearned {
 				return x.mark("learned")
 			}
-			return x.Text(v)
+			if _, known := texts[v]; !known {
+				texts[v] = x.Text(v)
+			}
+			return texts[v]
 		case json.Number:
 			if x.rules.words.texts[v.String()] {
 				return x.mark("literal")
-			} else if x.learned[v.String()] {
+			} else if x.words.texts[v.String()] {
 				return x.mark("learned")
 			}
 		}
 		return v
 	})
+	return v
 }
 
 // Text returns a redacted text.
-func (x *Redactor) Text(s string) string { return string(x.redact([]byte(s), false, false)) }
+func (x *Redactor) Text(s string) string { return string(x.redact(nil, []byte(s), false, false, 1)) }
 
 // Bytes returns redacted bytes, which need be neither JSON nor UTF-8. It learns what stands as "name": "value" or
 // name=value first. With more, the bytes go on behind b, and the last word of b is replaced: it can be the start of
-// a secret. The result can be b itself.
+// a secret.
 func (x *Redactor) Bytes(b []byte, more bool) []byte {
-	bare, _ := plain(b)
-	for _, text := range [][]byte{b, bare} {
+	for _, text := range [][]byte{b, plain(b, nil)} {
 		for _, s := range x.rules.named(text) {
 			x.learn(string(text[s.from:s.to]))
 		}
 	}
-	return x.redact(b, more, true)
+	x.words = newWords(x.learned)
+	return x.redact(make([]byte, 0, len(b)), b, more, true, 1)
 }
 
 // Applied returns the names of the rules that replaced something, sorted. The mark of a last word, cut, is of no rule.
 func (x *Redactor) Applied() []string { return slices.Sorted(maps.Keys(x.applied)) }
 
-// learn makes s a secret of the case, if s is long enough and there is room.
+// learn makes s a secret of the case, if s is long enough, has no mark, and there is room.
 func (x *Redactor) learn(s string) {
-	if x.learned[s] || len(s) > maxLiteral || len(x.learned) >= maxLearned || x.size+len(s) > maxLearnedBytes || !long(s) || marks().MatchString(s) {
-		return
+	room := len(s) <= maxLiteral && len(x.learned) < maxLearned && x.size+len(s) <= maxLearnedBytes
+	if room && !x.learned[s] && utf8.RuneCountInString(s) >= minLearned && !marks().MatchString(s) {
+		x.learned[s], x.size = true, x.size+len(s)
 	}
-	x.learned[s], x.size, x.words = true, x.size+len(s), nil
-	x.learn(credential(s))
-}
-
-// long says whether s without marks is as long as a secret.
-func long(s string) bool {
-	return utf8.RuneCountInString(marks().ReplaceAllString(s, "")) >= minLearned
 }
 
 // mark returns the mark of a rule.
@@ -202,28 +180,41 @@ func (x *Redactor) mark(rule string) string {
 	return "[redacted:" + rule + "]"
 }
 
-// walk returns a copy of v in which leaf has replaced each name and each leaf. A leaf is secret if it is the value of
-// a secret name, or stands in a list that is.
-func (r *Rules) walk(v any, secret bool, leaf func(v any, secret bool) any) any {
+// walk returns v as it is if leaf replaces no name and no leaf of it by another one, else a copy in which they are
+// replaced. A leaf is secret if it is the value of a secret name, or stands in a list that is.
+func (r *Rules) walk(v any, secret bool, leaf func(v any, secret bool) any) (_ any, changed bool) {
 	switch v := v.(type) {
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = r.walk(e, secret, leaf)
+			now, other := r.walk(e, secret, leaf)
+			out[i], changed = now, changed || other
 		}
-		return out
+		if changed {
+			return out, true
+		}
+		return v, false
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for _, name := range slices.Sorted(maps.Keys(v)) {
+		out := v
+		names := slices.AppendSeq(make([]string, 0, len(v)), maps.Keys(v))
+		slices.Sort(names)
+		for _, name := range names {
 			text := leaf(name, false).(string)
 			for i, base := 2, text; text != name && (has(v, text) || has(out, text)); i++ { // two names became one
 				text = base + " " + strconv.Itoa(i)
 			}
-			out[text] = r.walk(v[name], r.secret(name), leaf)
+			if now, other := r.walk(v[name], r.names[fold(name)], leaf); other || text != name {
+				if !changed {
+					out, changed = maps.Clone(v), true
+				}
+				delete(out, name)
+				out[text] = now
+			}
 		}
-		return out
+		return out, changed
 	}
-	return leaf(v, secret)
+	now := leaf(v, secret)
+	return now, now != v
 }
 
 func has(m map[string]any, name string) bool { _, ok := m[name]; return ok }

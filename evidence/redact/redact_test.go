@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,27 @@ func TestNoSecretAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestNoSpeltSecretAtTheEnd: the same for a secret with spaces, in each form that encoders write. The end can be within
+// an escape.
+func TestNoSpeltSecretAtTheEnd(t *testing.T) {
+	const secret = "two words/ünd 😀 more"
+	for form, spelt := range spellings(secret) {
+		for how, c := range map[string]redact.Config{"literal": {Literals: []string{secret}}, "learned": {}} {
+			rules := newRules(t, c)
+			for end := range len(spelt) {
+				x := rules.Redactor()
+				if how == "learned" {
+					x.Value(map[string]any{"password": secret})
+				}
+				body := "say <" + spelt[:end+1]
+				if got := string(x.Bytes([]byte(body), true)); !strings.HasPrefix(got, "say <[redacted:") || strings.Contains(got, "] ") {
+					t.Errorf("%s as %s: %q is left of %q", how, form, got, body)
+				}
+			}
+		}
+	}
+}
+
 // TestLearnedBound: beyond the bound of learned values, each secret is still redacted in its place.
 func TestLearnedBound(t *testing.T) {
 	var list []any
@@ -137,6 +159,26 @@ func TestLearnedBound(t *testing.T) {
 	body := string(x.Bytes([]byte(`{"token": "`+last+`"`), false))
 	if body != `{"token": "[redacted:learned]"` {
 		t.Errorf("a body after the bound: %q", body)
+	}
+}
+
+// TestValueIsKept: what has no secret is not copied, and what has one is changed in a copy alone.
+func TestValueIsKept(t *testing.T) {
+	same := func(a, b any) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	clean := map[string]any{"list": []any{"a", json.Number("1"), nil}}
+	for what, secret := range map[string]map[string]any{
+		"text": {"say": "Bearer abcdefgh123456789"}, "name": {"Bearer abcdefgh123456789": true}, "list": {"say": []any{"Bearer abcdefgh123456789"}},
+		"learned": {"password": "correct horse", "say": "the correct horse"},
+	} {
+		v := map[string]any{"clean": clean, "secret": secret}
+		before := fmt.Sprint(v)
+		got, _ := newRules(t, redact.Config{}).Redactor().Value(v).(map[string]any)
+		if fmt.Sprint(v) != before || fmt.Sprint(got) == before || !same(got["clean"], clean) || same(got["secret"], secret) {
+			t.Errorf("%s: %v became %v, and was %s", what, v, got, before)
+		}
+	}
+	if got := newRules(t, redact.Config{}).Redactor().Value(clean); !same(got, clean) {
+		t.Error("a value without a secret was copied")
 	}
 }
 
@@ -162,7 +204,7 @@ func TestLinear(t *testing.T) {
 	}
 	for name, unit := range map[string]string{
 		"a": "a", "prose": "the quick brown fox jumps over the lazy dog. ", "eyJ": "eyJ", "sk-": "-sk-", "pem": "-----BEGIN PRIVATE KEY-----", "pem dashes": "-----BEGIN PRIVATE KEY-----a-",
-		"urls": "://a:", "escapes": `\n`, "backslashes": `\`, "units": `\ud83d`, "names": `token="`, "colons": ":", "github": "ghp_", "aws": "ecret_key ", "bearer": "Bearer ", "basic": "basic aaaa", "quotes": `"token":"\"`, "literals": "abcd ",
+		"urls": "://a:", "escapes": `\n`, "backslashes": `\`, "units": `\ud83d`, "names": `token="`, "colons": ":", "github": "ghp_", "aws": "ecret_key ", "bearer": "Bearer ", "basic": "basic aaaa", "quotes": `"token":"\"`, "literals": "abcd ", "values": `"token":"abcdefgh\u0020",`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			measure := func(size int) time.Duration {
@@ -228,7 +270,7 @@ func FuzzRedact(f *testing.F) {
 func TestRandomValues(t *testing.T) {
 	rules := newRules(t, redact.Config{Literals: []string{"abcd", "1234"}, Names: []string{"pin"}})
 	random := rand.New(rand.NewPCG(1, 2))
-	words := []string{"abcd", "abcdabcd", "token", "pin", "x", "Bearer abcdefgh12345678", "[redacted:literal]", "[redacted:literal] 2", "long enough for a secret"}
+	words := []string{"abcd", "abcdabcd", "token", "pin", "x", "Bearer abcdefgh123456789", "[redacted:literal]", "[redacted:literal] 2", "long enough for a secret"}
 	var build func(depth int) any
 	build = func(depth int) any {
 		switch n := random.IntN(8); {

@@ -70,7 +70,7 @@ func TestJUnitSchemaIsThere(t *testing.T) {
 // check checks a report by the rules of its format and by its items.
 func check(t *testing.T, format string, doc []byte, items []report.Item, schema *jsonschema.Schema, xmllint func(*testing.T, []byte)) {
 	t.Helper()
-	if format != "json" {
+	if format != "json" && format != "agent" {
 		checkText(t, doc)
 	}
 	if sum := summary(items).Counts; format != "json" && format != "human" && sum.Failed > 0 && !bytes.Contains(doc, []byte(report.OutcomeFailed)) {
@@ -79,6 +79,8 @@ func check(t *testing.T, format string, doc []byte, items []report.Item, schema 
 	switch format {
 	case "json":
 		checkJSON(t, doc, items)
+	case "agent":
+		checkAgent(t, doc, items)
 	case "github":
 		checkGitHub(t, doc, items)
 	case "junit":
@@ -131,7 +133,7 @@ func checkGitHub(t *testing.T, doc []byte, items []report.Item) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(string(doc), "\n"), "\n")
 	last := lines[len(lines)-1]
-	if !strings.HasPrefix(last, "fiador: "+strconv.Itoa(len(items))+" intent") || strings.Contains(last, "##[") {
+	if !strings.HasPrefix(last, "fiador: "+strconv.Itoa(summary(items).Counts.Total())+" intent") || strings.Contains(last, "##[") {
 		t.Errorf("the last line is %q", last)
 	}
 	wanted := map[string]int{}
@@ -177,6 +179,8 @@ func levels(i report.Item) map[string]int {
 	case report.OutcomeError:
 		violations, _ := i.Err.Details["violations"].([]any)
 		return map[string]int{"error": max(1, len(violations))}
+	case report.OutcomeUnannounced:
+		return map[string]int{"error": 1}
 	case "CLARIFY":
 		return map[string]int{"warning": len(i.Decision.Findings), "note": len(i.Decision.Notes)}
 	}
@@ -267,9 +271,9 @@ func checkBad(t *testing.T, b *bad, kind string, lines int) {
 type sarifRun struct {
 	Tool struct {
 		Driver struct {
-			Name, Version string
-			Rules         []struct {
-				ID, Name                                string
+			Name, Version, InformationURI string
+			Rules                         []struct {
+				ID, Name, HelpURI                       string
 				ShortDescription, FullDescription, Help struct{ Text string }
 				DefaultConfiguration                    struct{ Level string }
 			}
@@ -325,24 +329,34 @@ func sarifOf(t *testing.T, doc []byte) sarifRun {
 	return log.Runs[0]
 }
 
+// checkSchema holds a SARIF document against its schema, if that is there.
+func checkSchema(t *testing.T, doc []byte, schema *jsonschema.Schema) {
+	t.Helper()
+	if schema == nil {
+		return
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Errorf("%v\n%.2000s", err, doc)
+	}
+}
+
 func checkSARIF(t *testing.T, doc []byte, items []report.Item, schema *jsonschema.Schema) {
 	t.Helper()
-	if schema != nil {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(v); err != nil {
-			t.Errorf("%v\n%.2000s", err, doc)
-		}
-	}
+	checkSchema(t, doc, schema)
 	run := sarifOf(t, doc)
 	rules := run.Tool.Driver.Rules
+	if run.Tool.Driver.InformationURI != "https://github.com/fiador/fiador" {
+		t.Errorf("%+v", run.Tool.Driver)
+	}
 	for k, r := range rules {
 		if k > 0 && r.ID <= rules[k-1].ID {
 			t.Errorf("rule %s stands behind %s", r.ID, rules[k-1].ID)
 		}
-		if r.Name == "" || r.ShortDescription.Text == "" || r.FullDescription.Text == "" || r.Help.Text == "" || r.DefaultConfiguration.Level == "" {
+		if strings.EqualFold(r.Name, r.ID) || r.ShortDescription.Text == "" || r.FullDescription.Text == "" || r.Help.Text == "" || r.DefaultConfiguration.Level == "" {
 			t.Errorf("rule %s does not say enough: %+v", r.ID, r)
 		}
 	}
@@ -435,14 +449,14 @@ func checkMarkdown(t *testing.T, doc []byte) {
 // means an empty text.
 var markdownLine = regexp.MustCompile(`^(` + strings.ReplaceAll(strings.Join([]string{
 	``,
-	`# fiador: (no intents|(ERROR, no decision about \d+ of|REJECTED, \d+ of|ACCEPTED,) \d+ intents?)`,
+	`# fiador: (no intents|ACCEPTED, the change brings no intent|REJECTED, \d+ changed paths? (is|are) not announced|(ERROR, no decision about \d+ of|REJECTED, \d+ of|ACCEPTED,) \d+ intents?)`,
 	`> \*\*REPORT ONLY:\*\* a rejected intent does not fail this run\.`,
-	`\d+ intents?, \d+ BUNDLE, \d+ CLARIFY, \d+ REFUSE, (\d+ FAILED, )?\d+ ERROR(; profile •)?(; kernel •)?`,
+	`\d+ intents?, \d+ BUNDLE, \d+ CLARIFY, \d+ REFUSE, (\d+ FAILED, )?\d+ ERROR(; \d+ changed paths? (is|are) not announced)?(; profile •)?(; kernel •)?`,
 	`\| outcome \| intent \| findings \| first reason \|`,
 	`\|---\|---\|---\|---\|`,
-	`\| (CLARIFY|REFUSE|FAILED|ERROR) \| • \| \d+ \| • \|`,
+	`\| (CLARIFY|REFUSE|FAILED|ERROR|UNANNOUNCED) \| • \| \d+ \| • \|`,
 	`## (Findings|Notes|Accepted)`,
-	`### (BUNDLE|CLARIFY|REFUSE|FAILED|ERROR) •`,
+	`### (BUNDLE|CLARIFY|REFUSE|FAILED|ERROR|UNANNOUNCED) •`,
 	`executed: rejected, exit code \d+`,
 	`- •( at •)?(, line \d+)?: •`,
 	`  - (fix|answer|stderr): •`,

@@ -47,7 +47,8 @@ func (e Execution) findings() []finding {
 	list := make([]finding, 0, len(e.Reasons))
 	for _, text := range e.Reasons {
 		id, subject, _ := strings.Cut(text, " ")
-		f := finding{level: levelError, id: id, title: reason.Title(id), subject: subject}
+		means := reason.MeaningOf(id)
+		f := finding{level: levelError, id: id, title: means.Title, why: means.Why, help: means.Fix, page: reference(id), subject: subject}
 		// The paths of reasons are relative, so only a pointer begins with a slash.
 		if strings.HasPrefix(subject, "/") {
 			f.pointer, f.hasPointer, f.subject = subject, true, ""

@@ -101,6 +101,10 @@ executed: rejected, exit code 1
 
 ### FAILED ` + "`a.json`\n\n- `NOTED` at `/goal`, line 1: `so`\n",
 			"# fiador: ACCEPTED, 1 intent\n\n1 intent, 1 BUNDLE, 0 CLARIFY, 0 REFUSE, 0 ERROR; profile `default`; kernel `" + kernel.Version + "`\n\n## Notes\n\n### BUNDLE `a.json`\n\n- `NOTED` at `/goal`, line 1: `so`\n\n## Accepted\n\n- `a.json`, executed: accepted, exit code 0, 2 outputs, 106 bytes\n"},
+		"agent": {`{"accepted":false,"bundle_id":"bundle_0123456789abcdef","execution":{"accepted":false,"exit_code":1,"output_bytes":0,"outputs":0,"stderr":["first","last"]},"findings":[` +
+			`{"fix":"look at what the command printed: --evidence FOLDER keeps both streams","id":"EXIT","level":"execution","text":"The command ended with an exit code other than 0: 1"},{"column":26,"fix":"print less, or write it to a file","id":"STREAM_LIMIT","level":"execution","line":1,"pointer":"/actions/1","text":"The command printed more than is kept"},` +
+			`{"column":9,"id":"NOTED","level":"note","line":1,"pointer":"/goal","text":"so"}],"outcome":"FAILED","path":"a.json"}` + "\n",
+			`{"accepted":true,"bundle_id":"bundle_0123456789abcdef","execution":{"accepted":true,"exit_code":0,"output_bytes":106,"outputs":2},"findings":[{"column":9,"id":"NOTED","level":"note","line":1,"pointer":"/goal","text":"so"}],"outcome":"BUNDLE","path":"a.json"}` + "\n"},
 		"sarif": {`"invocations":[{"executionSuccessful":true,"exitCode":1}]`, `"invocations":[{"executionSuccessful":true,"exitCode":0}]`},
 	}
 	schema, xmllint := sarifSchema(t), junitSchema(t)

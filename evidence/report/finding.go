@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,14 @@ type finding struct {
 	fix     string
 	options []string // possible answers to a question
 
+	question   string   // id of the question, empty of another statement
+	answerable bool     // an answer in the intent settles the question
+	settling   []string // the options that settle it, if any does
+
 	title, why, help, layer string // of the rule; an error has no layer
+	page                    string // what describes the rule: a path of the repository, and a place
+
+	key string // what tells the finding from others of its rule; empty: the text
 
 	subject string   // subject of a reason of an execution, if it is not a pointer
 	stderr  []string // of the first finding of an execution: the last lines of the output
@@ -41,9 +49,13 @@ type finding struct {
 // with the place of each.
 func findings(i Item) []finding {
 	var list []finding
-	if i.Outcome() == OutcomeError {
+	switch i.Outcome() {
+	case OutcomeError:
 		list = faults(i)
-	} else {
+	case OutcomeUnannounced:
+		r := Unannounced()
+		list = []finding{{level: levelError, id: r.ID, text: i.unannounced(), fix: r.Fix, title: r.Title, why: r.Why, help: r.Fix}}
+	default:
 		list = decided(i.Decision)
 	}
 	if i.Outcome() == OutcomeFailed {
@@ -58,10 +70,17 @@ func findings(i Item) []finding {
 func decided(d kernel.Decision) []finding {
 	var list []finding
 	add := func(level string, r kernel.Result) {
-		list = append(list, finding{
+		f := finding{
 			level: level, id: r.ID, text: r.Text, fix: r.Fix, options: r.Options,
 			title: r.Title, why: r.Why, help: r.Fix, layer: r.Module, pointer: r.Path, hasPointer: true,
-		})
+		}
+		if r.Module == kernel.ModuleBuiltin || r.Module == kernel.ModuleKernel {
+			f.page = reference(r.ID)
+		}
+		if level == levelWarning {
+			f.question, f.answerable, f.settling = r.QuestionID(), r.Needs() == kernel.NeedAnswer, r.Answers()
+		}
+		list = append(list, f)
 	}
 	level := levelError
 	if d.Outcome == kernel.OutcomeClarify {
@@ -76,6 +95,9 @@ func decided(d kernel.Decision) []finding {
 	return list
 }
 
+// reference returns the place of a code in the reference.
+func reference(id string) string { return "docs/reference.md#" + strings.ToLower(id) }
+
 // faults returns the findings of an error: one for each violation in the error, or one
 // for the error itself.
 func faults(i Item) []finding {
@@ -84,21 +106,21 @@ func faults(i Item) []finding {
 		e = result.Undecided()
 	}
 	rec := result.RecordOf(string(e.Code))
-	base := finding{level: levelError, id: string(e.Code), fix: e.Hint, title: rec.Title, why: rec.Why, help: rec.Fix}
-	if list := violations(e); len(list) > 0 {
-		for k := range list {
-			f := base
-			f.pointer, f.hasPointer, f.text = list[k].pointer, true, list[k].text
-			list[k] = f
+	base := finding{level: levelError, id: string(e.Code), fix: e.Remedy(), title: rec.Title, why: rec.Why, help: rec.Fix, page: reference(string(e.Code))}
+	if list := e.Violations(); len(list) > 0 {
+		found := make([]finding, len(list))
+		for k, v := range list {
+			found[k] = base
+			found[k].pointer, found[k].hasPointer, found[k].text = v.Pointer, true, v.Text
 		}
-		return list
+		return found
 	}
 	// A place in another file, such as a profile, is no place in the intent.
 	if file, named := e.Details["file"].(string); !named || file == i.Path || file == i.Name() {
 		base.pointer, base.hasPointer = e.Details["pointer"].(string)
 		base.offset, base.hasOffset = e.Details["offset"].(int64)
 	}
-	base.text = withoutPlace(withoutFile(i, e), base)
+	base.text = withoutPlace(withoutFile(i, e), e, base)
 	return []finding{base}
 }
 
@@ -111,19 +133,6 @@ func split(list []finding) (wrong, notes []finding) {
 	return list[:n], list[n:]
 }
 
-func violations(e *result.RunError) []finding {
-	details, _ := e.Details["violations"].([]any)
-	var list []finding
-	for _, v := range details {
-		if m, ok := v.(map[string]any); ok {
-			pointer, _ := m["pointer"].(string)
-			text, _ := m["message"].(string)
-			list = append(list, finding{pointer: pointer, text: text})
-		}
-	}
-	return list
-}
-
 // withoutFile returns the message of an item's error without the leading file name.
 // Every format writes the file name in its own way.
 func withoutFile(i Item, e *result.RunError) string {
@@ -134,15 +143,17 @@ func withoutFile(i Item, e *result.RunError) string {
 }
 
 // withoutPlace removes the place of a fault from the beginning of its message.
-func withoutPlace(msg string, f finding) string {
-	var place []string
-	if f.hasOffset {
-		place = append(place, "byte "+strconv.FormatInt(f.offset, 10))
+func withoutPlace(msg string, e *result.RunError, f finding) string {
+	column := fmt.Sprint("column ", e.Details["column"])
+	for _, place := range []string{fmt.Sprint("line ", e.Details["line"], ", ", column), column, fmt.Sprint("byte ", f.offset), ""} {
+		if f.pointer != "" {
+			place = strings.TrimPrefix(place+", "+f.pointer, ", ")
+		}
+		if rest, ok := strings.CutPrefix(msg, place+": "); ok {
+			return rest
+		}
 	}
-	if f.pointer != "" {
-		place = append(place, f.pointer)
-	}
-	return strings.TrimPrefix(msg, strings.Join(place, ", ")+": ")
+	return msg
 }
 
 // reason returns the finding in the form of the RunResult.

@@ -31,30 +31,35 @@ type github struct {
 	shown map[string]int // findings, by level
 }
 
-func (g *github) Item(i Item) error {
+func (g *github) Item(i Item) error { return g.row(rowOf(i)) }
+
+func (g *github) row(r row) error {
 	var b strings.Builder
-	for _, f := range findings(i) {
+	for _, f := range r.findings {
 		command := f.level
 		if f.level == levelNote {
 			command = "notice"
 		}
 		g.shown[f.level]++
-		b.WriteString("::" + command + " " + githubProperties(i, f) + "::" + githubData(githubText(i, f)) + "\n")
+		b.WriteString("::" + command + " " + githubProperties(r, f) + "::" + githubData(githubText(r, f)) + "\n")
 	}
 	_, err := io.WriteString(g.w, b.String())
 	return err
 }
 
 func (g *github) Close(s Summary) error {
+	return g.close(s.Counts.line(), s.remark())
+}
+
+// close writes the end in one line. The remark of a run that cannot fail is a warning too.
+func (g *github) close(line, remark string) error {
 	var b strings.Builder
-	if s.ReportOnly {
-		b.WriteString("::warning title=fiador%3A report only::REPORT ONLY: " + reportOnly + "\n")
+	if remark != "" {
+		remark = "REPORT ONLY: " + remark
+		b.WriteString("::warning title=fiador%3A report only::" + remark + "\n")
 		g.shown[levelWarning]++
 	}
-	b.WriteString("fiador: " + s.Counts.line())
-	if s.ReportOnly {
-		b.WriteString("; REPORT ONLY: " + reportOnly)
-	}
+	b.WriteString(squeeze("; ", "fiador: "+line, remark))
 	if max(g.shown[levelError], g.shown[levelWarning], g.shown[levelNote]) > githubShown {
 		fmt.Fprintf(&b, "; a step shows %d annotations of a kind, all of them stand in this log", githubShown)
 	}
@@ -65,10 +70,10 @@ func (g *github) Close(s Summary) error {
 
 // githubProperties returns the place of a finding. Standard input is no file, so it has
 // no place.
-func githubProperties(i Item, f finding) string {
+func githubProperties(r row, f finding) string {
 	var list []string
-	if i.Path != "-" {
-		list = append(list, "file="+githubProperty(screen.Plain(i.Path)))
+	if r.path != "-" {
+		list = append(list, "file="+githubProperty(screen.Plain(r.path)))
 		list = append(list, githubPlace(f.region)...)
 	}
 	title := cut(screen.Plain(squeeze(": ", f.id, f.title)), githubTitle)
@@ -86,11 +91,11 @@ func githubPlace(r region) []string {
 // githubText returns the message of a finding: its place and text. On separate lines
 // follow the advice and the last output of the command, within the limit. A long text
 // leaves space for the advice.
-func githubText(i Item, f finding) string {
+func githubText(r row, f finding) string {
 	advice := cut(screen.Plain(f.advice()), githubMessage/4)
 	name := ""
-	if i.Path == "-" || i.Line > 0 {
-		name = i.Name()
+	if r.path == "-" || r.line > 0 {
+		name = r.name
 	}
 	text := cut(screen.Plain(cmp.Or(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
 	message := squeeze("\n", text, advice)
@@ -113,7 +118,7 @@ func GitHubError(e *result.RunError) string {
 	}
 	title := cut(screen.Plain(squeeze(": ", string(e.Code), result.RecordOf(string(e.Code)).Title)), githubTitle)
 	list = append(list, "title="+githubProperty(title))
-	advice := cut(screen.Plain(finding{fix: e.Hint}.advice()), githubMessage/4)
+	advice := cut(screen.Plain(finding{fix: e.Remedy()}.advice()), githubMessage/4)
 	text := squeeze("\n", cut(screen.Plain(e.Message), githubMessage*3/4-1), advice)
 	return "::error " + strings.Join(list, ",") + "::" + githubData(text) + "\n"
 }

@@ -114,9 +114,18 @@ func hardItems() []report.Item {
 	}
 }
 
+// changeItems are the intent of a change, and changed paths that it does not announce.
+func changeItems() []report.Item {
+	items := []report.Item{accepted("intents/fine.json", `{"goal":"x"}`)}
+	for k, path := range append([]string{"src/a b.go", "./-", "../other/x", "\xff\n.md", "a|b`c`"}, hostile...) {
+		items = append(items, report.Item{Path: path, Unannounced: []string{"added", "modified", "removed"}[k%3]})
+	}
+	return items
+}
+
 func TestGolden(t *testing.T) {
 	schema, xmllint := sarifSchema(t), junitSchema(t)
-	for name, items := range map[string][]report.Item{"hard": hardItems(), "executed": executedItems()} {
+	for name, items := range map[string][]report.Item{"hard": hardItems(), "executed": executedItems(), "change": changeItems()} {
 		for _, format := range report.Formats() {
 			path := filepath.Join("testdata", name+"."+format)
 			t.Run(name+"."+format, func(t *testing.T) {
@@ -163,6 +172,7 @@ func FuzzReports(f *testing.F) {
 			broken("e"+path, src, fault), line,
 			executed("f"+path, src, rejected(1, text+src, "EXIT 1", "OUTPUT_KIND "+text, "OUTPUT_NAME "+path, "STREAM_LIMIT "+pointer), denial("NOTED", pointer, text, "")),
 			executed("g"+path, src, report.Execution{Accepted: true, Stderr: []byte(text)}),
+			{Path: "h" + path, Unannounced: "added"},
 		}
 		for _, format := range report.Formats() {
 			check(t, format, render(t, format, items), items, schema, nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
@@ -24,7 +25,7 @@ func (h *human) Item(i Item) error { return Human(h.w, h.color, i) }
 
 func (h *human) Close(s Summary) error {
 	p := page{color: h.color}
-	if s.Counts.Total() != 1 {
+	if s.Counts.Total() != 1 || s.Counts.Unannounced > 0 {
 		fields := []string{screen.Count(s.Counts.Total(), "intent")}
 		for _, t := range s.Counts.tallies() {
 			text := t.String()
@@ -33,14 +34,15 @@ func (h *human) Close(s Summary) error {
 			}
 			fields = append(fields, text)
 		}
+		if paths := s.Counts.Paths(); paths != "" {
+			fields = append(fields, p.paint(screen.Red, paths))
+		}
 		if s.Profile != "" {
 			fields = append(fields, "profile "+screen.Plain(s.Profile))
 		}
 		p.line(append([]string{p.paint(screen.Bold, "TOTAL")}, fields...)...)
 	}
-	if s.ReportOnly {
-		p.line(p.paint(screen.Bold, "REPORT ONLY"), reportOnly)
-	}
+	p.remark(s.remark())
 	_, err := h.w.Write(p.Bytes())
 	return err
 }
@@ -49,9 +51,12 @@ func (h *human) Close(s Summary) error {
 // color is true.
 func Human(w io.Writer, color bool, i Item) error {
 	p := page{color: color}
-	if i.Outcome() == OutcomeError {
+	switch i.Outcome() {
+	case OutcomeError:
 		p.fault(i)
-	} else {
+	case OutcomeUnannounced:
+		p.line(p.paint(screen.Red, OutcomeUnannounced), screen.Plain(i.Path), i.unannounced())
+	default:
 		p.decision(i)
 	}
 	_, err := w.Write(p.Bytes())
@@ -84,6 +89,13 @@ func style(outcome string) string {
 
 func (p *page) line(fields ...string) {
 	p.WriteString(strings.Join(fields, "  ") + "\n")
+}
+
+// remark writes the remark of a run that cannot fail.
+func (p *page) remark(text string) {
+	if text != "" {
+		p.line(p.paint(screen.Bold, "REPORT ONLY"), text)
+	}
 }
 
 func (p *page) hint(text string) {
@@ -125,6 +137,12 @@ func (p *page) decision(i Item) {
 			hint("answers: " + Answers(f.Options))
 		}
 		hint(f.Fix)
+	}
+	// A question of another line of JSON Lines, of standard input or of an intent that the program
+	// made has no file to name.
+	answerable := func(r kernel.Result) bool { return r.Needs() == kernel.NeedAnswer }
+	if d.Outcome == kernel.OutcomeClarify && i.Line == 0 && i.Path != "-" && !i.Made && slices.ContainsFunc(d.Findings, answerable) {
+		hint("an answer settles it: fiador answer " + screen.ShellWord(screen.Plain(i.Path)) + ", with the same --policy if there is one")
 	}
 	for _, n := range d.Notes {
 		p.line(p.paint(screen.Dim, "note: "+n.ID), screen.Plain(cmp.Or(n.Path, wholeIntent)), screen.Plain(n.Text))

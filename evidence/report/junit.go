@@ -8,51 +8,56 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel"
 )
 
-// junit writes one test case for each intent, in the form that all readers of Jenkins'
+// junit writes one test case for each row, in the form that all readers of Jenkins'
 // JUnit schema accept. It keeps the finished cases, because their counts come before
 // them. There are no times: a report describes decisions, not their duration.
 type junit struct {
 	w      io.Writer
 	cases  bytes.Buffer
-	counts Counts
+	counts [3]int // tests, failures and errors
 }
 
 func (j *junit) Item(i Item) error {
-	j.counts.Add(i)
-	list := findings(i)
-	j.cases.WriteString("    <testcase" + attribute("classname", "fiador") + attribute("name", screen.Plain(i.Name())))
-	accepted := i.Outcome() == string(kernel.OutcomeBundle)
-	if accepted && len(list) == 0 && i.Execution == nil {
+	j.row(rowOf(i))
+	return nil
+}
+
+func (j *junit) row(r row) {
+	j.counts[0]++
+	j.cases.WriteString("    <testcase" + attribute("classname", screen.Plain(r.group)) + attribute("name", screen.Plain(r.name)))
+	if r.verdict == passed && len(r.findings) == 0 && r.said == "" {
 		j.cases.WriteString("/>\n")
-		return nil
+		return
 	}
 	j.cases.WriteString(">\n")
-	wrong, notes := split(list)
-	switch {
-	case i.Outcome() == OutcomeError:
-		j.element("error", wrong[0].id, wrong)
-	case !accepted:
-		j.element("failure", i.Outcome(), wrong)
+	wrong, notes := split(r.findings)
+	said := r.said
+	switch r.verdict {
+	case rejected:
+		j.counts[1]++
+		j.element("failure", r.outcome, "", wrong)
+	case undecided:
+		j.counts[2]++
+		j.element("error", wrong[0].id, "", wrong)
+	case known:
+		j.element("skipped", r.outcome, said, wrong)
+		said = ""
+	case unsteady:
+		j.element("flakyFailure", r.outcome, said, wrong)
+		said = ""
 	}
-	out := junitBody(notes)
-	if i.Execution != nil {
-		out = squeeze("\n", i.Execution.String(), out)
-	}
-	j.stream("system-out", out)
+	j.stream("system-out", squeeze("\n", escaped(screen.Plain(said)), junitBody(notes)))
 	for _, f := range wrong {
 		j.stream("system-err", escaped(strings.Join(quoted(f.stderr), "\n")))
 	}
 	j.cases.WriteString("    </testcase>\n")
-	return nil
 }
 
-// element writes the faults of an intent, the first of them as the message.
-func (j *junit) element(name, kind string, list []finding) {
-	message := ""
-	if len(list) > 0 {
+// element writes the faults of a row. The message is the given one, or the first of them.
+func (j *junit) element(name, kind, message string, list []finding) {
+	if message = screen.Plain(message); message == "" && len(list) > 0 {
 		message = screen.Plain(squeeze(" ", list[0].id, list[0].pointer, list[0].text))
 	}
 	fmt.Fprintf(&j.cases, "      <%s%s%s>%s</%s>\n", name,
@@ -67,16 +72,20 @@ func (j *junit) stream(name, body string) {
 }
 
 func (j *junit) Close(s Summary) error {
+	return j.close([][2]string{
+		{"profile", s.Profile}, {"kernel_version", s.KernelVersion}, {"report_only", strconv.FormatBool(s.ReportOnly)},
+	})
+}
+
+// close writes the document with its properties.
+func (j *junit) close(properties [][2]string) error {
 	var head strings.Builder
 	head.WriteString("    <properties>\n")
-	for _, p := range [][2]string{
-		{"profile", s.Profile}, {"kernel_version", s.KernelVersion}, {"report_only", strconv.FormatBool(s.ReportOnly)},
-	} {
+	for _, p := range properties {
 		head.WriteString("      <property" + attribute("name", p[0]) + attribute("value", screen.Plain(p[1])) + "/>\n")
 	}
 	head.WriteString("    </properties>\n")
-	counts := [3]int{j.counts.Total(), j.counts.Rejected(), j.counts.Errors}
-	return writeSuite(j.w, "fiador", counts, head.String()+j.cases.String())
+	return writeSuite(j.w, "fiador", j.counts, head.String()+j.cases.String())
 }
 
 // junitBody returns a line for each finding.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel"
 )
 
 // markdownLimit is the maximum size of a job summary, in bytes.
@@ -36,46 +35,45 @@ const fewAccepted = 10
 type markdown struct {
 	w                      io.Writer
 	table, findings, notes part
-	accepted               []acceptedIntent
+	accepted               []namedEnd
 }
 
-type acceptedIntent struct{ name, executed string }
+// namedEnd is the name of a row and how it ended, in words of this package.
+type namedEnd struct{ name, said string }
+
+func newMarkdown(w io.Writer) *markdown {
+	return &markdown{w: w, table: part{limit: tableLimit}, findings: part{limit: findingLimit}, notes: part{limit: noteLimit}}
+}
 
 func (m *markdown) Item(i Item) error {
-	wrong, notes := split(findings(i))
-	heading := "### " + i.Outcome() + " " + code(i.Name(), shortText) + "\n\n"
-	if i.Outcome() == string(kernel.OutcomeBundle) {
-		a := acceptedIntent{name: i.Name()}
-		if i.Execution != nil {
-			a.executed = i.Execution.String()
-		}
-		m.accepted = append(m.accepted, a)
+	r := rowOf(i)
+	wrong, notes := split(r.findings)
+	heading := "### " + r.outcome + " " + code(r.name, shortText) + "\n\n"
+	if r.verdict == passed {
+		m.accepted = append(m.accepted, namedEnd{r.name, r.said})
 	} else {
-		m.table.add(tableRow(i, wrong))
+		m.table.add(tableRow(r, wrong))
 	}
 	m.notes.section(heading, notes)
-	if i.Outcome() == OutcomeFailed {
-		heading += i.Execution.String() + "\n\n"
+	if r.outcome == OutcomeFailed {
+		heading += r.said + "\n\n"
 	}
 	m.findings.section(heading, wrong)
 	return nil
 }
 
-func tableRow(i Item, wrong []finding) string {
+func tableRow(r row, wrong []finding) string {
 	reason := ""
 	if len(wrong) > 0 {
 		reason = wrong[0].reason()
 	}
-	return fmt.Sprintf("| %s | %s | %d | %s |\n", i.Outcome(), cell(i.Name()), len(wrong), cell(reason))
+	return fmt.Sprintf("| %s | %s | %d | %s |\n", r.outcome, cell(r.name), len(wrong), cell(reason))
 }
 
 func (m *markdown) Close(s Summary) error {
 	var b strings.Builder
-	b.WriteString("# fiador: " + headline(s.Counts) + "\n\n")
-	if s.ReportOnly {
-		b.WriteString("> **REPORT ONLY:** " + reportOnly + ".\n\n")
-	}
-	b.WriteString(s.Counts.line())
+	b.WriteString("# fiador: " + headline(s) + "\n\n")
+	b.WriteString(quotedRemark(s.remark()) + s.Counts.line())
 	if s.Profile != "" {
 		b.WriteString("; profile " + code(s.Profile, shortText))
 	}
@@ -85,47 +83,73 @@ func (m *markdown) Close(s Summary) error {
 	b.WriteString("\n")
 	if m.table.Len() > 0 {
 		b.WriteString("\n| outcome | intent | findings | first reason |\n|---|---|---|---|\n")
-		b.WriteString(m.table.String() + m.table.rest("intent"))
+		b.WriteString(m.table.String() + m.table.rest("intent", everywhere))
 	}
 	if m.findings.Len() > 0 {
-		b.WriteString("\n## Findings\n" + m.findings.String() + m.findings.rest("finding"))
+		b.WriteString("\n## Findings\n" + m.findings.String() + m.findings.rest("finding", everywhere))
 	}
 	if m.notes.Len() > 0 {
-		b.WriteString("\n## Notes\n" + m.notes.String() + m.notes.rest("note"))
+		b.WriteString("\n## Notes\n" + m.notes.String() + m.notes.rest("note", everywhere))
 	}
-	b.WriteString(m.acceptedList(markdownLimit - endLimit - b.Len()))
+	b.WriteString(acceptedList(m.accepted, markdownLimit-endLimit-b.Len()))
 	_, err := io.WriteString(m.w, b.String())
 	return err
 }
 
+// quotedRemark returns the remark of a run that cannot fail as a paragraph.
+func quotedRemark(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "> **REPORT ONLY:** " + text + ".\n\n"
+}
+
 // headline returns the verdict, the worst outcome first.
-func headline(c Counts) string {
+func headline(s Summary) string {
+	c := s.Counts
 	total := screen.Count(c.Total(), "intent")
 	switch {
-	case c.Total() == 0:
-		return "no intents"
 	case c.Errors > 0:
 		return fmt.Sprintf("ERROR, no decision about %d of %s", c.Errors, total)
 	case c.Rejected() > 0:
 		return fmt.Sprintf("REJECTED, %d of %s", c.Rejected(), total)
+	case c.Unannounced > 0:
+		return "REJECTED, " + c.Paths()
+	case c.Total() == 0 && s.Change:
+		return "ACCEPTED, the change brings no intent"
+	case c.Total() == 0:
+		return "no intents"
 	}
 	return "ACCEPTED, " + total
 }
 
-func (m *markdown) acceptedList(limit int) string {
-	if len(m.accepted) == 0 {
+func acceptedList(accepted []namedEnd, limit int) string {
+	if len(accepted) == 0 {
 		return ""
 	}
-	list := part{limit: limit}
-	for _, a := range m.accepted {
-		list.add("- " + squeeze(", ", code(a.name, shortText), a.executed) + "\n")
-	}
-	text := list.String() + list.rest("intent")
-	if len(m.accepted) > fewAccepted {
-		return "\n<details>\n<summary>" + screen.Count(len(m.accepted), "accepted intent") + "</summary>\n\n" + text + "\n</details>\n"
+	text := listed(accepted, limit, "intent", everywhere)
+	if len(accepted) > fewAccepted {
+		return folded(screen.Count(len(accepted), "accepted intent"), text)
 	}
 	return "\n## Accepted\n\n" + text
 }
+
+// folded returns a text that a reader has to open.
+func folded(summary, text string) string {
+	return "\n<details>\n<summary>" + summary + "</summary>\n\n" + text + "\n</details>\n"
+}
+
+// listed returns a list of names of at most limit bytes.
+func listed(ends []namedEnd, limit int, word, where string) string {
+	list := part{limit: limit}
+	for _, e := range ends {
+		list.add("- " + squeeze(", ", code(e.name, shortText), e.said) + "\n")
+	}
+	return list.String() + list.rest(word, where)
+}
+
+// everywhere says where the rows stand that a page of intents leaves out.
+const everywhere = "the formats sarif and junit have them all"
 
 // part is a part of the page. It takes whole rows up to its limit and counts the rows
 // that do not fit.
@@ -156,11 +180,11 @@ func (p *part) section(heading string, list []finding) {
 }
 
 // rest says how many rows are left out and where to find them.
-func (p *part) rest(word string) string {
+func (p *part) rest(word, where string) string {
 	if p.left == 0 {
 		return ""
 	}
-	return "\n**" + screen.Count(p.left, "more "+word) + " left out here to keep the page short: the formats sarif and junit have them all.**\n"
+	return "\n**" + screen.Count(p.left, "more "+word) + " left out here to keep the page short: " + where + ".**\n"
 }
 
 // findingRow returns a finding as an item of a list. A fix that was written before is

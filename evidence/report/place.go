@@ -2,19 +2,13 @@ package report
 
 import (
 	"bytes"
-	"slices"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Position is a place between two characters of a text. Lines count from 1 and end with
-// LF; columns count from 1, in UTF-16 code units.
-type Position struct{ Line, Column int }
-
 // region is a part of a text; end is the position after it.
-type region struct{ start, end Position }
+type region struct{ start, end canon.Position }
 
 // locate sets the regions of an item's findings: the byte that an error names, else the
 // value at the pointer. A finding without a place gets the start of the text.
@@ -28,33 +22,13 @@ func locate(i Item, list []finding) {
 	for _, s := range spans {
 		offsets = append(offsets, s.Start, s.End)
 	}
-	slices.Sort(offsets)
-	offsets = slices.Compact(offsets)
-	found := positions(src, offsets)
-	at := func(offset int) Position {
-		k, _ := slices.BinarySearch(offsets, offset)
-		p := found[k]
-		p.Line += first - 1
-		return p
+	at := canon.Positions(src, offsets)
+	for k := range at {
+		at[k].Line += first - 1
 	}
-	for k, s := range spans {
-		list[k].region = region{at(s.Start), at(s.End)}
+	for k := range spans {
+		list[k].region = region{at[2*k], at[2*k+1]}
 	}
-}
-
-// Positions finds the values at JSON Pointers in the text of an intent, at the same
-// places as the findings of a report.
-func Positions(src []byte, pointers []string) []Position {
-	list := make([]finding, len(pointers))
-	for i, p := range pointers {
-		list[i].pointer, list[i].hasPointer = p, true
-	}
-	locate(Item{Source: src}, list)
-	at := make([]Position, len(list))
-	for i, f := range list {
-		at[i] = f.region.start
-	}
-	return at
 }
 
 func spansOf(src []byte, list []finding) []canon.Span {
@@ -82,23 +56,4 @@ func character(src []byte, offset int64) canon.Span {
 	}
 	_, size := utf8.DecodeRune(src[start:])
 	return canon.Span{Start: start, End: start + size}
-}
-
-// positions returns the positions of offsets. The offsets are sorted and within the
-// text; one pass finds them all.
-func positions(src []byte, offsets []int) []Position {
-	list := make([]Position, 0, len(offsets))
-	at, p := Position{1, 1}, 0
-	for _, offset := range offsets {
-		for p < offset {
-			r, size := utf8.DecodeRune(src[p:])
-			if p += size; r == '\n' {
-				at = Position{at.Line + 1, 1}
-			} else {
-				at.Column += utf16.RuneLen(r)
-			}
-		}
-		list = append(list, at)
-	}
-	return list
 }

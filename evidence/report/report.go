@@ -2,6 +2,7 @@
 // format is for. There is one file per format:
 //
 //	json      the RunResults unchanged, one per line
+//	agent     one JSON object for each intent, for the agent that wrote it
 //	human     a few lines for each intent
 //	github    workflow commands, which become annotations
 //	junit     one test case for each intent
@@ -19,16 +20,19 @@
 //
 // Text from an intent, a policy or a command is data in every format. It passes through
 // [Plain], so that every character is visible, and through the escapes of the format, so
-// that it cannot become a command, markup or a link. There are two exceptions. A SARIF
-// member for programs contains the JSON Pointer unchanged, and json contains the
-// RunResult byte for byte.
+// that it cannot become a command, markup or a link. There are three exceptions. A SARIF
+// member for programs contains the JSON Pointer unchanged, agent contains paths, pointers
+// and options unchanged, and json contains the RunResult byte for byte.
 //
-// The formats json, human and github keep nothing of an item. The others keep the
+// A [Comparison] of two agents goes through the same writers, except that json is its
+// document and that agent has no comparison. Its findings are the reasons of the gate, by
+// case, and the assertions that failed on new.
+//
+// The formats json, agent, human and github keep nothing of an item. The others keep the
 // findings, and the name and hash of an accepted intent.
 package report
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"slices"
@@ -45,6 +49,9 @@ import (
 const (
 	OutcomeError  = "ERROR"  // the intent was not decided
 	OutcomeFailed = "FAILED" // it was allowed, and its execution was rejected
+
+	// OutcomeUnannounced is that of a changed path. It is no intent.
+	OutcomeUnannounced = "UNANNOUNCED"
 )
 
 // Item is the end of one intent.
@@ -55,6 +62,9 @@ type Item struct {
 	// Line is the line of a JSON Lines source with the intent, from 1 on; 0 means that
 	// the whole file is the intent.
 	Line int
+	// Made says that the program made the intent. Path then names no file, and nothing can
+	// be answered in it.
+	Made bool
 	// Source is the intent's bytes, or the whole line of a JSON Lines source. A renderer
 	// does not keep them after Item returns. It is nil if the file could not be read.
 	Source []byte
@@ -62,12 +72,17 @@ type Item struct {
 	SHA256 canon.ContentHash
 	// Result is the canonical RunResult and one LF; nil after an error.
 	Result []byte
+	// RunID is the id of the run, empty after an error.
+	RunID string
 	// Decision is zero after an error.
 	Decision kernel.Decision
 	// Execution is nil unless the intent was executed.
 	Execution *Execution
 	// Err is nil after a decision.
 	Err *result.RunError
+	// Unannounced says what happened to the path (added, modified, removed), and that no
+	// accepted intent announces it. Such an item is no intent, and has nothing else but Path.
+	Unannounced string
 }
 
 // Name returns the path, followed by the line of a JSON Lines source.
@@ -81,6 +96,9 @@ func (i Item) Name() string {
 // Outcome returns BUNDLE, CLARIFY, REFUSE, FAILED or ERROR. An item without a decision
 // is an ERROR, even if it has no Err.
 func (i Item) Outcome() string {
+	if i.Unannounced != "" {
+		return OutcomeUnannounced
+	}
 	if i.Err == nil {
 		switch i.Decision.Outcome {
 		case kernel.OutcomeBundle:
@@ -100,11 +118,37 @@ type Summary struct {
 	Profile       string // name of the policy profile
 	KernelVersion string
 	ReportOnly    bool // a rejected intent does not fail the run
+	Change        bool // the run is about a change, which may bring no intent
 	Counts        Counts
 }
 
-// Counts holds the number of items with each outcome.
-type Counts struct{ Bundle, Clarify, Refuse, Failed, Errors int }
+// Status returns the worst exit status of all items. It is 2 for an error, and for no intent at
+// all: a check of nothing never passes, unless it was asked about a change. ReportOnly turns 1
+// into 0.
+func (s Summary) Status() int {
+	switch c := s.Counts; {
+	case c.Errors > 0 || c.Total() == 0 && !s.Change:
+		return 2
+	case c.Rejected()+c.Unannounced > 0 && !s.ReportOnly:
+		return 1
+	}
+	return 0
+}
+
+// remark returns what a report says of a run that cannot fail; "" of any other.
+func (s Summary) remark() string {
+	switch {
+	case s.ReportOnly && s.Counts.Unannounced > 0:
+		return "neither a rejected intent nor an unannounced path fails this run"
+	case s.ReportOnly:
+		return "a rejected intent does not fail this run"
+	}
+	return ""
+}
+
+// Counts holds the number of items with each outcome. Unannounced counts paths, and all others
+// count intents.
+type Counts struct{ Bundle, Clarify, Refuse, Failed, Errors, Unannounced int }
 
 // Add counts an item.
 func (c *Counts) Add(i Item) {
@@ -117,15 +161,17 @@ func (c *Counts) Add(i Item) {
 		c.Refuse++
 	case OutcomeFailed:
 		c.Failed++
+	case OutcomeUnannounced:
+		c.Unannounced++
 	default:
 		c.Errors++
 	}
 }
 
-// Total returns the number of items.
+// Total returns the number of intents.
 func (c Counts) Total() int { return c.Bundle + c.Rejected() + c.Errors }
 
-// Rejected returns the number of items that were decided and not accepted.
+// Rejected returns the number of intents that were decided and not accepted.
 func (c Counts) Rejected() int { return c.Clarify + c.Refuse + c.Failed }
 
 // tally is the number of items with one outcome.
@@ -152,11 +198,31 @@ func (c Counts) line() string {
 	for _, t := range c.tallies() {
 		fields = append(fields, t.String())
 	}
-	return strings.Join(fields, ", ")
+	return squeeze("; ", strings.Join(fields, ", "), c.Paths())
 }
 
-// reportOnly is the remark about a run that cannot fail.
-const reportOnly = "a rejected intent does not fail this run"
+// Paths returns the number of changed paths without an announcement, in words; empty if there is
+// none.
+func (c Counts) Paths() string {
+	if c.Unannounced == 0 {
+		return ""
+	}
+	return screen.Number(c.Unannounced, "changed path is not announced", "changed paths are not announced")
+}
+
+// unannounced returns what an unannounced path is, as the text of its finding.
+func (i Item) unannounced() string {
+	return i.Unannounced + ", and no accepted intent announces it"
+}
+
+// Unannounced returns the record of the finding about a changed path.
+func Unannounced() result.Record {
+	return result.Record{
+		ID: "CHANGE_UNANNOUNCED", Kind: result.RecordChange, Title: "No accepted intent announces this changed path", Since: "0.1.0",
+		Why: "An intent announces the paths of its write actions and its outputs, if it is accepted and the change brings it; what else changed was never decided",
+		Fix: "let an accepted intent of this change write the path or list it as an output, or leave the path as it was",
+	}
+}
 
 // Renderer writes one report. The items come in their final order, and Close ends the
 // document. No method may be called concurrently.
@@ -171,13 +237,20 @@ type Options struct {
 }
 
 // Formats lists the formats that New knows.
-func Formats() []string { return []string{"json", "human", "github", "junit", "sarif", "markdown"} }
+func Formats() []string { return append(ComparisonFormats(), FormatAgent) }
+
+// ComparisonFormats lists the formats of a Comparison.
+func ComparisonFormats() []string {
+	return []string{"json", "human", "github", "junit", "sarif", "markdown"}
+}
 
 // New returns the renderer of a format, which writes to w.
 func New(format string, w io.Writer, o Options) (Renderer, error) {
 	switch format {
 	case "json":
 		return &jsonLines{w}, nil
+	case FormatAgent:
+		return agent{w}, nil
 	case "human":
 		return &human{w: w, color: o.Color}, nil
 	case "github":
@@ -185,9 +258,9 @@ func New(format string, w io.Writer, o Options) (Renderer, error) {
 	case "junit":
 		return &junit{w: w}, nil
 	case "sarif":
-		return &sarif{w: w, rules: map[string]sarifRule{}, seen: map[[sha256.Size]byte]int{}}, nil
+		return newSARIF(w), nil
 	case "markdown":
-		return &markdown{w: w, table: part{limit: tableLimit}, findings: part{limit: findingLimit}, notes: part{limit: noteLimit}}, nil
+		return newMarkdown(w), nil
 	}
 	return nil, fmt.Errorf("unknown format %q; one of: %s", format, strings.Join(Formats(), ", "))
 }

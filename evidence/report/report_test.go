@@ -44,15 +44,17 @@ func TestItem(t *testing.T) {
 		{executed("a.json", "{}", report.Execution{}), "a.json", "FAILED"},
 		{report.Item{Path: "a.json", Execution: &report.Execution{}, Err: &result.RunError{}}, "a.json", "ERROR"},
 		{report.Item{Path: "a.json", Decision: kernel.Decision{Outcome: "ACCEPTED"}}, "a.json", "ERROR"},
+		{report.Item{Path: "a.go", Unannounced: "added", Decision: kernel.Decision{Outcome: kernel.OutcomeBundle}}, "a.go", "UNANNOUNCED"},
 	} {
 		if tc.item.Name() != tc.name || tc.item.Outcome() != tc.outcome {
 			t.Errorf("got %s %s, want %s %s", tc.item.Name(), tc.item.Outcome(), tc.name, tc.outcome)
 		}
 		var c report.Counts
 		c.Add(tc.item)
-		got := map[string]int{"BUNDLE": c.Bundle, "CLARIFY": c.Clarify, "REFUSE": c.Refuse, "FAILED": c.Failed, "ERROR": c.Errors}[tc.outcome]
+		got := map[string]int{"BUNDLE": c.Bundle, "CLARIFY": c.Clarify, "REFUSE": c.Refuse, "FAILED": c.Failed, "ERROR": c.Errors, "UNANNOUNCED": c.Unannounced}[tc.outcome]
 		rejected := map[string]int{"CLARIFY": 1, "REFUSE": 1, "FAILED": 1}[tc.outcome]
-		if got != 1 || c.Total() != 1 || c.Rejected() != rejected {
+		intents := map[bool]int{true: 0, false: 1}[tc.outcome == "UNANNOUNCED"]
+		if got != 1 || c.Total() != intents || c.Rejected() != rejected {
 			t.Errorf("%s is counted as %+v", tc.outcome, c)
 		}
 	}
@@ -72,6 +74,10 @@ func TestNothing(t *testing.T) {
 				if len(doc) != 0 {
 					t.Errorf("json: %s", doc)
 				}
+			case "agent":
+				if (len(doc) == 0) != (items == nil) {
+					t.Errorf("agent: %s", doc)
+				}
 			case "sarif":
 				if run := sarifOf(t, doc).Invocations[0]; run.ExecutionSuccessful || run.ExitCode != 2 {
 					t.Errorf("sarif: %+v", run)
@@ -85,6 +91,41 @@ func TestNothing(t *testing.T) {
 					t.Errorf("%s does not say %q: %s", format, want, doc)
 				}
 			}
+		}
+	}
+}
+
+// TestStatus: a check of nothing passes only if it was asked about a change, and a path without an
+// announcement fails it as a rejected intent does.
+func TestStatus(t *testing.T) {
+	for _, tc := range []struct {
+		summary report.Summary
+		want    int
+	}{
+		{report.Summary{}, 2},
+		{report.Summary{ReportOnly: true}, 2},
+		{report.Summary{Change: true}, 0},
+		{report.Summary{Counts: report.Counts{Unannounced: 1}}, 2},
+		{report.Summary{Change: true, Counts: report.Counts{Unannounced: 1}}, 1},
+		{report.Summary{Change: true, ReportOnly: true, Counts: report.Counts{Unannounced: 1}}, 0},
+		{report.Summary{Counts: report.Counts{Bundle: 1}}, 0},
+		{report.Summary{Counts: report.Counts{Bundle: 1, Clarify: 1}}, 1},
+		{report.Summary{Counts: report.Counts{Bundle: 1, Failed: 1}, ReportOnly: true}, 0},
+		{report.Summary{Change: true, Counts: report.Counts{Refuse: 1, Errors: 1}, ReportOnly: true}, 2},
+	} {
+		if got := tc.summary.Status(); got != tc.want {
+			t.Errorf("%+v is status %d, want %d", tc.summary, got, tc.want)
+		}
+		if run := sarifOf(t, renderWith(t, "sarif", nil, tc.summary)).Invocations[0]; run.ExitCode != tc.want || run.ExecutionSuccessful != (tc.want < 2) {
+			t.Errorf("%+v is %+v", tc.summary, run)
+		}
+	}
+	none := report.Summary{Change: true}
+	for format, want := range map[string]string{"markdown": "# fiador: ACCEPTED, the change brings no intent\n", "junit": `tests="0" failures="0" errors="0"`, "human": "TOTAL  0 intents", "github": "fiador: 0 intents"} {
+		doc := renderWith(t, format, nil, none)
+		check(t, format, doc, nil, sarifSchema(t), junitSchema(t))
+		if !bytes.Contains(doc, []byte(want)) {
+			t.Errorf("%s does not say %q: %s", format, want, doc)
 		}
 	}
 }
@@ -290,7 +331,7 @@ func TestSARIFDocument(t *testing.T) {
 		ids = append(ids, strings.Join([]string{r.ID, r.Name, r.ShortDescription.Text, r.FullDescription.Text, r.Help.Text, r.DefaultConfiguration.Level}, "|"))
 	}
 	want := []string{
-		"ID|Id|Title of ID|Why ID is there|built-in fix|error",
+		"ID|TitleOfID|Title of ID|Why ID is there|built-in fix|error",
 		"NOT_PERMITTED|NotPermitted|NOT_PERMITTED|NOT_PERMITTED|NOT_PERMITTED|error",
 		"RUN_E999|RunE999|RUN_E999|RUN_E999|RUN_E999|error",
 	}
@@ -393,7 +434,7 @@ func TestMemory(t *testing.T) {
 				}
 			}
 			kept := (int64(heap()) - int64(before)) / n
-			if limit := map[string]int64{"json": 1, "human": 1, "github": 1}[format]; kept > max(limit, 192) || limit > 0 && kept > limit {
+			if limit := map[string]int64{"json": 1, "agent": 1, "human": 1, "github": 1}[format]; kept > max(limit, 192) || limit > 0 && kept > limit {
 				t.Errorf("%d bytes are kept of an accepted intent", kept)
 			}
 			if err := r.Close(summary(items)); err != nil {

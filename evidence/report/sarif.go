@@ -6,16 +6,21 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"github.com/fiador/fiador/evidence/screen"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 const (
 	sarifSchema  = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	sarifVersion = "2.1.0"
+
+	// projectURI leads to the program, and to its pages of the branch main.
+	projectURI = "https://github.com/fiador/fiador"
+	pagesURI   = projectURI + "/blob/main/"
 
 	// stdinURI stands for an intent from standard input, which is no file.
 	stdinURI = "stdin"
@@ -35,9 +40,15 @@ type sarif struct {
 	sources []source
 	results []sarifResult
 	seen    map[[sha256.Size]byte]int // number of findings with the same values, without the ordinal
+
+	limit, left int // most results, 0: any number; and how many are left out
 }
 
-// source is an intent that was checked.
+func newSARIF(w io.Writer) *sarif {
+	return &sarif{w: w, rules: map[string]sarifRule{}, seen: map[[sha256.Size]byte]int{}}
+}
+
+// source is a file, or a line of it, that a row is about.
 type source struct {
 	path   string
 	line   int
@@ -46,7 +57,7 @@ type source struct {
 }
 
 type sarifRule struct {
-	id, title, why, fix, level, layer string
+	id, title, why, fix, level, layer, page string
 }
 
 type sarifResult struct {
@@ -57,26 +68,34 @@ type sarifResult struct {
 	region            region
 	print             [sha256.Size]byte
 	outcome, layer    string
+	fix               string
 }
 
-func (s *sarif) Item(i Item) error {
-	src := source{path: i.Path, line: i.Line, read: i.SHA256.Valid()}
+func (s *sarif) Item(i Item) error { return s.row(rowOf(i)) }
+
+func (s *sarif) row(r row) error {
+	src := source{path: r.path, line: r.line, read: r.sha256.Valid()}
 	if src.read {
-		if _, err := hex.Decode(src.sha256[:], []byte(i.SHA256.Hex())); err != nil {
+		if _, err := hex.Decode(src.sha256[:], []byte(r.sha256.Hex())); err != nil {
 			return err
 		}
 	}
 	s.sources = append(s.sources, src)
-	for _, f := range findings(i) {
+	for _, f := range r.findings {
+		if s.limit > 0 && len(s.results) == s.limit {
+			s.left++
+			continue
+		}
 		s.addRule(f)
-		first := fingerprint(f.id, i.Path, f.text, 0)
+		key := cmp.Or(f.key, f.text)
+		first := fingerprint(f.id, r.path, key, 0)
 		s.seen[first]++
 		s.results = append(s.results, sarifResult{
 			rule: f.id, level: f.level, text: strings.Clone(message(squeeze("\n", screen.Plain(f.text), screen.Plain(f.advice())))),
 			pointer: strings.Clone(f.pointer), hasPointer: f.hasPointer,
 			source: len(s.sources) - 1, region: f.region,
-			print:   fingerprint(f.id, i.Path, f.text, s.seen[first]),
-			outcome: i.Outcome(), layer: f.layer,
+			print:   fingerprint(f.id, r.path, key, s.seen[first]),
+			outcome: r.outcome, layer: f.layer, fix: strings.Clone(screen.Plain(cmp.Or(f.fix, f.help))),
 		})
 	}
 	return nil
@@ -84,8 +103,8 @@ func (s *sarif) Item(i Item) error {
 
 // fingerprint identifies a finding without its place. So it stays the same if something
 // else is inserted before the finding.
-func fingerprint(rule, path, text string, ordinal int) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", rule, path, text, ordinal))
+func fingerprint(rule, path, key string, ordinal int) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", rule, path, key, ordinal))
 }
 
 // addRule keeps the description of a rule, with the strongest level of its findings. If
@@ -94,7 +113,7 @@ func fingerprint(rule, path, text string, ordinal int) [sha256.Size]byte {
 func (s *sarif) addRule(f finding) {
 	r, known := s.rules[f.id]
 	if !known || f.layer < r.layer {
-		r = sarifRule{id: f.id, title: strings.Clone(f.title), why: strings.Clone(f.why), level: r.level, layer: f.layer}
+		r = sarifRule{id: f.id, title: strings.Clone(f.title), why: strings.Clone(f.why), level: r.level, layer: f.layer, page: f.page}
 	}
 	if r.fix == "" && f.layer == r.layer {
 		r.fix = strings.Clone(f.help)
@@ -118,22 +137,31 @@ func message(text string) string {
 }
 
 func (s *sarif) Close(sum Summary) error {
+	return s.close(sum.KernelVersion, invocation(sum), sarifProperties{sum.Profile, sum.ReportOnly})
+}
+
+// close writes the run. version is the version of the program that judged.
+func (s *sarif) close(version string, run sarifInvocation, properties any) error {
 	rules := slices.SortedFunc(maps.Values(s.rules), func(a, b sarifRule) int { return cmp.Compare(a.id, b.id) })
 	index := make(map[string]int, len(rules))
 	for k, r := range rules {
 		index[r.id] = k
 	}
 	artifacts, artifactOf := s.artifacts()
+	if s.left > 0 {
+		text := screen.Count(s.left, "more result") + " left out: the format junit has them all"
+		run.Notes = []sarifNote{{Level: levelWarning, Message: wireText{text}}}
+	}
 
 	out := jsonWriter{w: bufio.NewWriter(s.w)}
 	out.text(`{"$schema":`).value(sarifSchema).text(`,"version":`).value(sarifVersion)
-	out.text(",\"runs\":[{\n\"tool\":{\"driver\":{\"name\":\"fiador\"")
-	if sum.KernelVersion != "" {
-		out.text(`,"version":`).value(sum.KernelVersion)
+	out.text(",\"runs\":[{\n\"tool\":{\"driver\":{\"name\":\"fiador\",\"informationUri\":").value(projectURI)
+	if version != "" {
+		out.text(`,"version":`).value(version)
 	}
 	out.text(`,"rules":`).list(len(rules), func(k int) any { return rules[k].wire() })
-	out.text("}},\n\"columnKind\":\"utf16CodeUnits\",\n\"invocations\":").value([]any{invocation(sum)})
-	out.text(",\n\"properties\":").value(sarifProperties{sum.Profile, sum.ReportOnly})
+	out.text("}},\n\"columnKind\":\"utf16CodeUnits\",\n\"invocations\":").value([]any{run})
+	out.text(",\n\"properties\":").value(properties)
 	out.text(",\n\"artifacts\":").list(len(artifacts), func(k int) any { return artifacts[k] })
 	out.text(",\n\"results\":").list(len(s.results), func(k int) any {
 		r := s.results[k]
@@ -151,20 +179,20 @@ type sarifProperties struct {
 }
 
 type sarifInvocation struct {
-	Successful bool `json:"executionSuccessful"`
-	ExitCode   int  `json:"exitCode"`
+	Successful bool        `json:"executionSuccessful"`
+	ExitCode   int         `json:"exitCode"`
+	Notes      []sarifNote `json:"toolExecutionNotifications,omitempty"`
+}
+
+type sarifNote struct {
+	Level   string   `json:"level"`
+	Message wireText `json:"message"`
 }
 
 // invocation has the exit code of the run: 2 if a decision is missing.
 func invocation(sum Summary) sarifInvocation {
-	code := 0
-	switch c := sum.Counts; {
-	case c.Errors > 0 || c.Total() == 0:
-		code = 2
-	case c.Rejected() > 0 && !sum.ReportOnly:
-		code = 1
-	}
-	return sarifInvocation{code < 2, code}
+	code := sum.Status()
+	return sarifInvocation{Successful: code < 2, ExitCode: code}
 }
 
 // artifacts lists the files, each once, and for each source the index of its
@@ -214,7 +242,7 @@ func uri(path string) string {
 	var b strings.Builder
 	for _, c := range []byte(path) {
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+		case isWord(c), strings.IndexByte("-._~/", c) >= 0:
 			b.WriteByte(c)
 		default:
 			fmt.Fprintf(&b, "%%%02X", c)
@@ -223,13 +251,27 @@ func uri(path string) string {
 	return b.String()
 }
 
-// pascal returns a rule id in the form of a SARIF name.
-func pascal(id string) string {
-	var b strings.Builder
-	for _, word := range strings.Split(strings.ToLower(id), "_") {
-		if word != "" {
-			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+// name returns the name of a rule in the form of SARIF: its id, and for an id of one word,
+// which a name may not repeat, its title. A rule without another name has none.
+func (r sarifRule) name() string {
+	for _, text := range []string{strings.ToLower(r.id), r.title} {
+		if name := pascal(text); !strings.EqualFold(name, r.id) {
+			return cut(name, sarifName)
 		}
 	}
+	return ""
+}
+
+// pascal joins the words of a text, each with a capital.
+func pascal(text string) string {
+	var b strings.Builder
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r > 0x7f || !isWord(byte(r)) }) {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
 	return b.String()
+}
+
+// isWord reports whether a character is an ASCII letter or digit.
+func isWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

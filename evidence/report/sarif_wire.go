@@ -31,10 +31,11 @@ type artifactLocation struct {
 
 type reportingDescriptor struct {
 	ID                   string            `json:"id"`
-	Name                 string            `json:"name"`
+	Name                 string            `json:"name,omitempty"`
 	ShortDescription     wireText          `json:"shortDescription"`
 	FullDescription      wireText          `json:"fullDescription"`
 	Help                 wireText          `json:"help"`
+	HelpURI              string            `json:"helpUri,omitempty"`
 	DefaultConfiguration map[string]string `json:"defaultConfiguration"`
 }
 
@@ -73,10 +74,19 @@ func (r sarifRule) wire() reportingDescriptor {
 	why := cmp.Or(r.why, title)
 	short := func(s string) wireText { return wireText{message(cut(screen.Plain(s), sarifDescription))} }
 	return reportingDescriptor{
-		ID: r.id, Name: cut(pascal(r.id), sarifName),
-		ShortDescription: short(title), FullDescription: short(why), Help: short(cmp.Or(r.fix, why)),
+		ID: r.id, Name: r.name(),
+		ShortDescription: short(title), FullDescription: short(why), Help: short(cmp.Or(r.fix, why)), HelpURI: r.uri(),
 		DefaultConfiguration: map[string]string{"level": r.level},
 	}
+}
+
+// uri returns the place in the pages of the program that describes the rule. A rule of somebody
+// else's layer has none.
+func (r sarifRule) uri() string {
+	if r.page == "" {
+		return ""
+	}
+	return pagesURI + r.page
 }
 
 func (r sarifResult) wire(rule int, src source, file int) wireResult {
@@ -90,8 +100,10 @@ func (r sarifResult) wire(rule int, src source, file int) wireResult {
 		at.LogicalLocations = []logicalLocation{{r.pointer}}
 	}
 	properties := map[string]string{"outcome": r.outcome}
-	if r.layer != "" {
-		properties["layer"] = r.layer
+	for name, text := range map[string]string{"layer": r.layer, "fix": r.fix} {
+		if text != "" {
+			properties[name] = text
+		}
 	}
 	return wireResult{
 		RuleID: r.rule, RuleIndex: rule, Level: r.level, Message: wireText{cmp.Or(r.text, r.rule)},

@@ -2,10 +2,11 @@ package report
 
 import (
 	"encoding/xml"
-	"github.com/fiador/fiador/evidence/screen"
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // Test is one test of a policy; Fault is empty if the test passes.

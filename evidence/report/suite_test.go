@@ -50,15 +50,3 @@ func TestJUnitOfTests(t *testing.T) {
 		xmllint(t, b.Bytes())
 	}
 }
-
-// TestPositions: the position of a value is its first character, counted in lines and
-// UTF-16 code units.
-func TestPositions(t *testing.T) {
-	src := []byte("{\n \"😀\": 1, \"goal\": \"x\",\r\n\t\"constraints\": [\"a\", \"b\"]}")
-	got := report.Positions(src, []string{"/goal", "/constraints/1", "/actions/0", ""})
-	for i, want := range []report.Position{{2, 19}, {3, 23}, {1, 1}, {1, 1}} {
-		if got[i] != want {
-			t.Errorf("position %d is %v, want %v", i, got[i], want)
-		}
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -161,6 +162,43 @@ func TestVectorPlaces(t *testing.T) {
 			if diff, differs := result.Compare(got.Value(), want); differs {
 				t.Errorf("%s: %s points to %q: %+v", i.Path, r.RuleID, text, diff)
 			}
+		}
+	}
+}
+
+// TestHelpURIs: the help of each rule is a heading of the reference, or a page of the
+// repository. A rule of another layer has none. A fix stands beside its result too.
+func TestHelpURIs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := append(vectorItems(t), refused("org.json", "{}", kernel.Result{Module: "gate.org.a", ID: "OWN_RULE", Fix: "ask us"}))
+	for _, m := range reason.Meanings() {
+		items = append(items, executed("a.json", "{}", rejected(1, "", m.ID)))
+	}
+	run := sarifOf(t, render(t, "sarif", items))
+	seen := 0
+	for _, r := range run.Tool.Driver.Rules {
+		heading, known := strings.CutPrefix(r.HelpURI, "https://github.com/fiador/fiador/blob/main/docs/reference.md#")
+		switch {
+		case r.ID == "OWN_RULE":
+			if r.HelpURI != "" {
+				t.Errorf("%+v", r)
+			}
+		case !known || heading != strings.ToLower(r.ID) || !bytes.Contains(page, []byte("\n### "+r.ID+"\n")):
+			t.Errorf("%s leads to %q", r.ID, r.HelpURI)
+		default:
+			seen++
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d rules", seen)
+	}
+	for _, r := range run.Results {
+		fix, _ := r.Properties["fix"].(string)
+		if fix == "" || r.RuleID == "OWN_RULE" && fix != "ask us" {
+			t.Errorf("%+v", r)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -82,7 +82,7 @@ func (f File) builtin(set *specs.Set) (*kernel.Profile, error) {
 	if !slices.Contains(profiles.Names(), name) {
 		return nil, nil
 	}
-	p, err := policy.LoadProfile(profiles.FS(), name, set)
+	p, err := profile.Load(profiles.FS(), name, set)
 	return &p, err
 }
 

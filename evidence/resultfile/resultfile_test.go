@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -42,7 +42,7 @@ func TestChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := policy.LoadProfile(profiles.FS(), "default", set)
+	own, err := profile.Load(profiles.FS(), "default", set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -215,7 +216,7 @@ func ReadPolicySet(read func(ledger.Blob) ([]byte, error), set *specs.Set, b led
 func thaw(doc *policySetDocument, b ledger.Blob) (*PolicySet, error) {
 	f := policy.Frozen{Capabilities: doc.Capabilities}
 	var err error
-	if f.Profile, err = policy.ReadFrozenProfile([]byte(doc.Profile)); err != nil {
+	if f.Profile, err = profile.ReadFrozen([]byte(doc.Profile)); err != nil {
 		return nil, Corrupt(KindPolicySet, "/profile", err.Error())
 	}
 	for i, layer := range doc.Layers {

@@ -94,7 +94,7 @@ func Ask(ctx context.Context, deps harness.Deps, gate *harness.Gate, q Question)
 // Words returns the outcome of a question, its reasons or questions, and what to do about
 // them: plain text of at most MaxWords bytes.
 func Words(end harness.End) string {
-	item := report.Item{Path: end.Path, Decision: end.Decision}
+	item := report.Item{Path: end.Path, Made: true, Decision: end.Decision}
 	tail := "Fiador decided this; run " + end.Result.RunID + "."
 	if end.Err != nil {
 		item.Err = runerr.Of(end.Err)

@@ -106,7 +106,7 @@ func (f folder) try(t *adapter.Tool, a *adapter.Adapter, name string) (one Tried
 	}
 	doc, err := canon.Parse(src, MaxBytes)
 	if err != nil {
-		return one, runerr.Read(f.shown(name), err)
+		return one, runerr.Read(runerr.Text{Name: f.shown(name), Src: src}, err)
 	}
 	members, _ := doc.Value().(map[string]any)
 	e, err := exampleDecoder.Decode(doc.Value())

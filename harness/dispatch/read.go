@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/outbound"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -58,7 +59,7 @@ func openFolder(set *specs.Set, dir string) (folder, error) {
 	f := folder{name: screen.Folder(dir), set: set}
 	var err error
 	if f.root, err = os.OpenRoot(dir); err != nil {
-		return f, runerr.New(result.CodeProfile, "the folder of tools "+f.name+": "+runerr.Reason(err), "name a folder that fiador tool index has prepared", runerr.Because(err))
+		return f, runerr.New(result.CodeProfile, "the folder of tools "+canon.Quote(f.name)+": "+runerr.Reason(err), "name a folder that fiador tool index has prepared", runerr.Because(err))
 	}
 	return f, nil
 }

@@ -120,7 +120,7 @@ func (r *Registry) readIndex() error {
 func (f folder) parseIndex(text []byte, ended bool) (*Index, error) {
 	doc, err := canon.ParseCanonical(text, maxIndex-1)
 	if parse, ok := errors.AsType[*canon.Error](err); ok && parse.Kind != canon.KindCanonical {
-		return nil, runerr.Read(f.shown(IndexFile), err)
+		return nil, runerr.Read(runerr.Text{Name: f.shown(IndexFile), Src: text}, err)
 	}
 	if err != nil || !ended {
 		return nil, f.fault(IndexFile, "the index is not canonical JSON with a line feed", staleHint)

@@ -5,10 +5,10 @@ package document
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -89,36 +89,11 @@ func (t Text) tooLarge() *result.RunError {
 		t.form.TooLarge, runerr.Rule(t.form.SizeRule), runerr.File(t.name))
 }
 
-// fault is the RunError for a fault on a line. It has a pointer unless the pointer is
-// nil.
-func (t Text) fault(code result.Code, line int, near bool, pointer *string, msg string) *result.RunError {
-	at := "line " + strconv.Itoa(line)
-	if near {
-		at = "near " + at
-	}
-	e := runerr.New(code, "", "", runerr.File(t.name), runerr.With("line", line))
-	if pointer != nil {
-		e.Details["pointer"] = *pointer
-		if *pointer != "" {
-			at += ", " + *pointer
-		}
-	}
-	e.Message = t.name + ": " + at + ": " + msg
-	return e
-}
+// text is the text for errors about a place in it.
+func (t Text) text() runerr.Text { return runerr.Text{Name: t.name, Src: t.src} }
 
 func (t Text) notJSON(err error) *result.RunError {
-	ce, ok := errors.AsType[*canon.Error](err)
-	if !ok {
-		return runerr.Internal("the file could not be parsed", err)
-	}
-	var pointer *string
-	if ce.Pointer != "" {
-		pointer = &ce.Pointer
-	}
-	e := t.fault(result.CodeNotJSON, t.lineAt(int(ce.Offset)), false, pointer, ce.Msg)
-	e.Details["offset"] = ce.Offset
-	e.Cause = err
+	e := runerr.Read(t.text(), err)
 	e.Hint = `a file that begins with "{" or "[" is read as JSON; every other one is read as YAML`
 	return e
 }
@@ -128,7 +103,8 @@ func (t Text) notYAML(f *yamlFault) *result.RunError {
 	if f.pointer != "" {
 		pointer = &f.pointer
 	}
-	e := t.fault(result.CodeNotJSON, f.line, f.near, pointer, f.msg)
+	at := t.yamlPosition(f.line, f.column)
+	e := t.text().Fault(result.CodeNotJSON, at, pointer, f.msg)
 	e.Hint = "only YAML that every reader reads alike is accepted; " + t.form.Name + " in JSON is read too"
 	return e
 }
@@ -142,20 +118,63 @@ func (t Text) violated(violations []specs.Violation) *result.RunError {
 	e.RuleID = runerr.SchemaCheck(first)
 	if n := len(violations) - 1; n > 0 {
 		e.Message += " (and " + strconv.Itoa(n+violations[n].More) + " more)"
-		e.Details["violations"] = runerr.Violations(violations)
+		e.Details["violations"] = runerr.Violations(violations, t.places(specs.Pointers(violations)))
 	}
+	t.text().Named(e, t.form.Name, t.form.Schema, t.Doc.Value())
 	return e
+}
+
+// Lines returns the lines in which values begin, from 1 on.
+func (t Text) Lines(pointers ...string) []int {
+	lines := make([]int, len(pointers))
+	if t.root != nil { // a column costs a walk over the text
+		for i, p := range pointers {
+			_, n := yamlNode(t.root, p)
+			lines[i] = n.Line
+		}
+		return lines
+	}
+	for i, at := range t.text().Places(pointers) {
+		lines[i] = at.Line
+	}
+	return lines
+}
+
+// places returns where values begin: in YAML, a value with a name begins with the name.
+func (t Text) places(pointers []string) []canon.Position {
+	if t.root == nil {
+		return t.text().Places(pointers)
+	}
+	at := make([]canon.Position, len(pointers))
+	for i, p := range pointers {
+		_, n := yamlNode(t.root, p)
+		at[i] = t.yamlPosition(n.Line, n.Column)
+	}
+	return at
+}
+
+// yamlPosition is the position of the YAML reader's line and column, which counts
+// characters. A column of 0 stays.
+func (t Text) yamlPosition(line, column int) canon.Position {
+	if column == 0 {
+		return canon.Position{Line: line}
+	}
+	start := 0
+	for range line - 1 {
+		start += bytes.IndexByte(t.src[start:], '\n') + 1
+	}
+	end := start
+	for range column - 1 {
+		_, size := utf8.DecodeRune(t.src[end:])
+		end += size
+	}
+	_, column = canon.Place(t.src[start:], end-start)
+	return canon.Position{Line: line, Column: column}
 }
 
 // Invalid is the RunError for a value that is well-formed but not valid.
 func (t Text) Invalid(pointer, msg, hint string) *result.RunError {
-	var line int
-	if t.root != nil {
-		line = yamlLine(t.root, pointer)
-	} else {
-		line = t.lineAt(canon.Locate(t.src, []string{pointer})[0].Start)
-	}
-	e := t.fault(t.form.Invalid, line, false, &pointer, msg)
+	e := t.text().Fault(t.form.Invalid, t.places([]string{pointer})[0], &pointer, msg)
 	e.Hint = hint
 	return e
 }
@@ -184,9 +203,4 @@ func (t Text) Order(pointer string) []string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(at[a], at[b]) })
 	return names
-}
-
-// lineAt returns the number of the line, from 1 on, that contains a byte.
-func (t Text) lineAt(offset int) int {
-	return 1 + bytes.Count(t.src[:min(max(offset, 0), len(t.src))], []byte{'\n'})
 }

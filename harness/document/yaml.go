@@ -41,7 +41,7 @@ import (
 // not known.
 type yamlFault struct {
 	line    int // from 1 on
-	near    bool
+	column  int // in characters, from 1 on; 0: the line is known only roughly
 	pointer string
 	msg     string
 }
@@ -76,31 +76,33 @@ func parseYAML(src []byte) (doc canon.Document, root *yaml.Node, fault *yamlFaul
 		doc, err = canon.Parse(text, len(text))
 	}
 	if ce, ok := errors.AsType[*canon.Error](err); ok {
-		return canon.Document{}, nil, &yamlFault{line: yamlLine(root, ce.Pointer), pointer: ce.Pointer, msg: ce.Msg}
+		_, at := yamlNode(root, ce.Pointer)
+		return canon.Document{}, nil, &yamlFault{line: at.Line, column: at.Column, pointer: ce.Pointer, msg: ce.Msg}
 	}
 	return doc, root, nil
 }
 
 // screenYAML refuses faults that the characters alone show.
 func screenYAML(src []byte) *yamlFault {
-	line, first, directives := 1, true, true
+	line, column, first, directives := 1, 1, true, true
 	for i := 0; i < len(src); {
 		c, n := utf8.DecodeRune(src[i:])
 		if msg := strayRune(src[i:], c, n); msg != "" {
-			return &yamlFault{line: line, msg: msg}
+			return &yamlFault{line: line, column: column, msg: msg}
 		}
 		if first && directives {
 			switch c {
 			case '%':
-				return &yamlFault{line: line, msg: "found a directive; remove the line, the text is read as YAML without any"}
+				return &yamlFault{line: line, column: 1, msg: "found a directive; remove the line, the text is read as YAML without any"}
 			case '#', ' ', '\t', '\r', '\n':
 			default:
 				directives = false
 			}
 		}
+		column++
 		first = c == '\n'
 		if first {
-			line++
+			line, column = line+1, 1
 		}
 		i += n
 	}
@@ -129,14 +131,14 @@ func strayRune(rest []byte, c rune, n int) string {
 func loadYAML(src []byte) (root *yaml.Node, fault *yamlFault) {
 	defer func() {
 		if p := recover(); p != nil {
-			root, fault = nil, &yamlFault{line: 1, near: true, msg: "the text stops the YAML reader"}
+			root, fault = nil, &yamlFault{line: 1, msg: "the text stops the YAML reader"}
 		}
 	}()
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	var doc, more yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, &yamlFault{line: 1, msg: "the text holds no value"}
+		return nil, &yamlFault{line: 1, column: 1, msg: "the text holds no value"}
 	case err != nil:
 		return nil, yamlSyntax(err)
 	}
@@ -145,10 +147,10 @@ func loadYAML(src []byte) (root *yaml.Node, fault *yamlFault) {
 		if err != nil {
 			line = yamlSyntax(err).line
 		}
-		return nil, &yamlFault{line: line, near: true, msg: "found more after the end of the document; a text holds one document"}
+		return nil, &yamlFault{line: line, msg: "found more after the end of the document; a text holds one document"}
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		return nil, &yamlFault{line: 1, near: true, msg: "the text is no YAML document"}
+		return nil, &yamlFault{line: 1, msg: "the text is no YAML document"}
 	}
 	return doc.Content[0], nil
 }
@@ -159,7 +161,7 @@ var libraryLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // error only roughly.
 func yamlSyntax(err error) *yamlFault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	f := &yamlFault{line: 1, near: true}
+	f := &yamlFault{line: 1}
 	if m := libraryLine().FindStringSubmatch(msg); m != nil {
 		f.line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
@@ -187,7 +189,7 @@ func (r *yamlReader) fail(n *yaml.Node, format string, args ...any) *yamlFault {
 	for _, token := range r.path {
 		pointer = canon.Pointer(pointer, token)
 	}
-	return &yamlFault{line: n.Line, pointer: canon.Cut(pointer), msg: fmt.Sprintf(format, args...)}
+	return &yamlFault{line: n.Line, column: n.Column, pointer: canon.Cut(pointer), msg: fmt.Sprintf(format, args...)}
 }
 
 func (r *yamlReader) value(n *yaml.Node, depth int) (any, *yamlFault) {
@@ -338,19 +340,13 @@ func plainScalar(text string) (v any, why string) {
 	return text, ""
 }
 
-// yamlLine returns the line of the value at a pointer, or of the value's name if it has
-// one. If a pointer leads nowhere, yamlLine returns the line of the deepest value on the
-// way.
-func yamlLine(root *yaml.Node, pointer string) int {
-	_, line := yamlNode(root, pointer)
-	return line
-}
-
-// yamlNode returns the node at a pointer, nil if it leads nowhere, and its yamlLine.
-func yamlNode(root *yaml.Node, pointer string) (n *yaml.Node, line int) {
-	n, line = root, root.Line
+// yamlNode returns the node at a pointer, or nil if the pointer leads nowhere, and the node
+// where the value begins: that of its name if it has one. If the pointer leads nowhere, it
+// is that of the deepest value on the way.
+func yamlNode(root *yaml.Node, pointer string) (n, at *yaml.Node) {
+	n, at = root, root
 	if pointer == "" {
-		return n, line
+		return n, at
 	}
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
@@ -359,21 +355,20 @@ func yamlNode(root *yaml.Node, pointer string) (n *yaml.Node, line int) {
 		case yaml.SequenceNode:
 			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.Content) {
 				next = n.Content[i]
-				line = next.Line
+				at = next
 			}
 		case yaml.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				if n.Content[i].Value == token {
-					next = n.Content[i+1]
-					line = n.Content[i].Line
+					next, at = n.Content[i+1], n.Content[i]
 					break
 				}
 			}
 		}
 		if next == nil {
-			return nil, line
+			return nil, at
 		}
 		n = next
 	}
-	return n, line
+	return n, at
 }

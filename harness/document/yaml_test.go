@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestYAMLPlainScalars: a text without quotes is read as JSON reads it, is a string that
@@ -82,7 +85,7 @@ func TestYAMLLines(t *testing.T) {
 		"a: 1\n%TAG ! x\n":                 2,
 	} {
 		_, _, fault := parseYAML([]byte(src))
-		if fault == nil || fault.line != want && !(fault.near && fault.line == want-1) {
+		if fault == nil || fault.line != want && (fault.column != 0 || fault.line != want-1) {
 			t.Errorf("%q: %+v, want line %d", src, fault, want)
 		}
 	}
@@ -183,4 +186,24 @@ func float(v any) float64 {
 		return v
 	}
 	return math.NaN()
+}
+
+// TestYAMLColumns: a fault has the column of the name or of the scalar, in UTF-16 code
+// units; a fault of the YAML library has none.
+func TestYAMLColumns(t *testing.T) {
+	form := Form{Name: "a tool", Schema: specs.KindTool, MaxBytes: 300, Invalid: result.CodeProfile}
+	for src, want := range map[string]string{
+		"tool_id: T\nx: {😀: yes}\n":    "t: line 2, column 9, /x/😀: ",
+		"# 😀\r\n\u2028":                "t: line 2, column 1: ",
+		"{😀: 1, nme: 2, tool_id: T}\n": "t: line 1, column 2: ",
+		"😀: 1\nnme: 2\ntool_id: 7\n":   "t: line 1, column 1: missing member ",
+		"{a: b":                        "t: line 1, column 2: ",
+		"a: [":                         "t: near line 1: ",
+	} {
+		_, err := Read(specstest.NewSpecs(t), "t", []byte(src), form)
+		re, ok := err.(*result.RunError)
+		if !ok || !strings.HasPrefix(re.Message, want) {
+			t.Errorf("%q: got %v, want %s", src, err, want)
+		}
+	}
 }

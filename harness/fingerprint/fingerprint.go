@@ -148,13 +148,13 @@ func readVectors(file string, src []byte) ([]Vector, error) {
 
 // Print is the result of one vector.
 type Print struct {
-	Name string
+	Name string `json:"name"`
 	// SHA256 hashes the canonical subset, policy_provenance included. For an error it
 	// hashes those members of {"error", "pointer", "offset"} that the error has. The
 	// text is the canonical JSON and one LF.
-	SHA256 canon.ContentHash
+	SHA256 canon.ContentHash `json:"sha256"`
 	// Fault says where the result differs from the vector's expectation; "" if nowhere.
-	Fault string
+	Fault string `json:"fault,omitempty"`
 }
 
 // Take decides every vector, with that many workers, under gates from open: one gate

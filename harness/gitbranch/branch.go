@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/fiador/fiador/harness/git"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -27,7 +28,7 @@ import (
 // commit, and maybe HEAD on that branch. No file differs then, and the same command
 // continues from that state when it runs again.
 type Branch struct {
-	git    git
+	git    repo
 	ref    string // refs/heads/NAME
 	Name   string
 	here   os.FileInfo // the work tree
@@ -42,7 +43,7 @@ type Branch struct {
 // cannot, it returns the reason. Where git is not installed, the error is
 // exec.ErrNotFound.
 func Look(ctx context.Context, dir, name string, environ []string) (b *Branch, why string, err error) {
-	g, err := newGit(dir, environ)
+	g, err := newRepo(dir, environ)
 	if err != nil {
 		return nil, "", refusal(err)
 	}
@@ -115,11 +116,11 @@ func (b *Branch) Enter() error {
 	}
 	if !b.there {
 		none := strings.Repeat("0", len(b.commit))
-		_, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", MadeMessage, b.ref, b.commit, none)
+		_, err := b.git.Run(ctx, "update-ref", "--create-reflog", "-m", MadeMessage, b.ref, b.commit, none)
 		switch {
 		case err == nil:
 			b.made = true
-		case !failed(err): // git was killed, maybe after it made the branch
+		case !git.Failed(err): // git was killed, maybe after it made the branch
 			b.made, _ = b.own(ctx)
 		}
 		if err != nil {
@@ -127,7 +128,7 @@ func (b *Branch) Enter() error {
 		}
 	}
 	from := cmp.Or(strings.TrimPrefix(b.head, "refs/heads/"), b.commit)
-	if _, err := b.git.run(ctx, "symbolic-ref", "-m", "checkout: moving from "+from+" to "+b.Name, "HEAD", b.ref); err != nil {
+	if _, err := b.git.Run(ctx, "symbolic-ref", "-m", "checkout: moving from "+from+" to "+b.Name, "HEAD", b.ref); err != nil {
 		return b.taken(err)
 	}
 	return nil
@@ -140,7 +141,7 @@ func (b *Branch) taken(err error) error {
 		return refusal(err)
 	}
 	return runerr.New(result.CodeEvidence, "no file was changed, but "+left+": "+err.Error(),
-		remedy(err, "run the command again, which goes on from there"), runerr.Because(err))
+		git.Remedy(err, "run the command again, which goes on from there"), runerr.Because(err))
 }
 
 // leave undoes the steps that Enter has taken. It describes a step that it cannot undo:
@@ -157,7 +158,7 @@ func (b *Branch) leave() (left string) {
 		if b.head == "" {
 			back = []string{"update-ref", "--no-deref", "-m", "fiador apply: nothing was applied", "HEAD", b.commit}
 		}
-		_, _ = b.git.run(ctx, back...) // the next line asks for the outcome
+		_, _ = b.git.Run(ctx, back...) // the next line asks for the outcome
 		on, err = b.isOn(ctx)
 	}
 	switch {
@@ -168,9 +169,9 @@ func (b *Branch) leave() (left string) {
 	case b.there:
 		return ""
 	case b.made:
-		_, _ = b.git.run(ctx, "update-ref", "-d", b.ref, b.commit) // show-ref below asks for the outcome
+		_, _ = b.git.Run(ctx, "update-ref", "-d", b.ref, b.commit) // show-ref below asks for the outcome
 	}
-	if _, err := b.git.run(ctx, "show-ref", "--verify", "--quiet", b.ref); no(err) {
+	if _, err := b.git.Run(ctx, "show-ref", "--verify", "--quiet", b.ref); git.No(err) {
 		return ""
 	}
 	return fmt.Sprintf("the branch %q is there", canon.Clean(b.Name))
@@ -178,8 +179,8 @@ func (b *Branch) leave() (left string) {
 
 // isOn reports whether HEAD names the branch.
 func (b *Branch) isOn(ctx context.Context) (bool, error) {
-	head, err := b.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if no(err) {
+	head, err := b.git.Run(ctx, "symbolic-ref", "--quiet", "HEAD")
+	if git.No(err) {
 		return false, nil
 	}
 	return strings.TrimSuffix(head, "\n") == b.ref, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fiador/fiador/harness/git"
 	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
 )
@@ -27,13 +28,13 @@ func Hooks(ctx context.Context, dir string, environ []string) ([]HookPlace, erro
 	if !underGit(dir) {
 		return nil, nil
 	}
-	g, err := newGit(dir, environ)
+	g, err := newRepo(dir, environ)
 	if err != nil {
 		return nil, refusal(err)
 	}
 	hooks, err := g.hooks(ctx)
-	if errors.As(err, new(*ownerError)) {
-		g.attr, g.owner = nil, false
+	if errors.As(err, new(*git.OwnerError)) {
+		g.Git = g.AsCaller()
 		hooks, err = g.hooks(ctx)
 	}
 	switch {
@@ -81,7 +82,7 @@ func within(dir, place string) (rel string, ok bool) {
 
 // hooks returns the places that supply the hooks of the work tree: the folder of hooks,
 // its target, and the targets of links in it. There are none outside of a work tree.
-func (g git) hooks(ctx context.Context) ([]string, error) {
+func (g repo) hooks(ctx context.Context) ([]string, error) {
 	folder, err := g.hookFolder(ctx)
 	if err != nil || folder == "" {
 		return nil, err
@@ -102,22 +103,22 @@ func (g git) hooks(ctx context.Context) ([]string, error) {
 
 // hookFolder returns the folder from which git takes the hooks of the work tree, or empty
 // outside of a work tree.
-func (g git) hookFolder(ctx context.Context) (string, error) {
-	top, err := g.run(ctx, "rev-parse", "--show-toplevel")
-	if strings.Contains(message(err), "not a git repository") || strings.Contains(message(err), "must be run in a work tree") {
+func (g repo) hookFolder(ctx context.Context) (string, error) {
+	top, err := g.Run(ctx, "rev-parse", "--show-toplevel")
+	if strings.Contains(git.Message(err), "not a git repository") || strings.Contains(git.Message(err), "must be run in a work tree") {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	said, err := g.run(ctx, "config", "-z", "--type=path", "--get-all", "core.hooksPath")
+	said, err := g.Run(ctx, "config", "-z", "--type=path", "--get-all", "core.hooksPath")
 	if err != nil {
 		return "", err
 	}
 	// The last value is the one that git.run sets.
 	set := strings.Split(strings.TrimSuffix(said, "\x00"), "\x00")
 	if len(set) < 2 {
-		common, err := g.run(ctx, "rev-parse", "--git-common-dir")
+		common, err := g.Run(ctx, "rev-parse", "--git-common-dir")
 		return filepath.Join(g.path(strings.TrimSuffix(common, "\n")), "hooks"), err
 	}
 	folder := set[len(set)-2]

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fiador/fiador/harness/git"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -27,8 +28,8 @@ func (b *Branch) look(ctx context.Context) (why string, err error) {
 }
 
 func (b *Branch) lookAtName(ctx context.Context) (string, error) {
-	said, err := b.git.run(ctx, "check-ref-format", "--branch", b.Name)
-	if failed(err) || err == nil && strings.TrimSuffix(said, "\n") != b.Name || b.Name == "HEAD" {
+	said, err := b.git.Run(ctx, "check-ref-format", "--branch", b.Name)
+	if git.Failed(err) || err == nil && strings.TrimSuffix(said, "\n") != b.Name || b.Name == "HEAD" {
 		return "not a name that a branch can have", nil
 	}
 	return "", err
@@ -36,14 +37,14 @@ func (b *Branch) lookAtName(ctx context.Context) (string, error) {
 
 // lookAtTree examines whether the folder is the top of a work tree.
 func (b *Branch) lookAtTree(ctx context.Context) (string, error) {
-	top, err := b.git.run(ctx, "rev-parse", "--show-toplevel")
-	if f, ok := errors.AsType[*failure](err); ok && !foreign(err) {
-		return "the folder is not in a git work tree (" + f.text + ")", nil
+	top, err := b.git.Run(ctx, "rev-parse", "--show-toplevel")
+	if f, ok := errors.AsType[*git.Failure](err); ok && !git.Foreign(err) {
+		return "the folder is not in a git work tree (" + f.Text + ")", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	if b.here, err = os.Stat(b.git.dir); err != nil {
+	if b.here, err = os.Stat(b.git.Dir()); err != nil {
 		return "", err
 	}
 	if there, err := os.Stat(strings.TrimSuffix(top, "\n")); err != nil || !os.SameFile(b.here, there) {
@@ -64,7 +65,7 @@ func (b *Branch) underWay(ctx context.Context) (string, error) {
 	for _, m := range marks {
 		ask = append(ask, "--git-path", m[0])
 	}
-	said, err := b.git.run(ctx, ask...)
+	said, err := b.git.Run(ctx, ask...)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +75,7 @@ func (b *Branch) underWay(ctx context.Context) (string, error) {
 			return marks[min(i, len(marks)-1)][1] + " is under way", nil
 		}
 	}
-	unmerged, err := b.git.run(ctx, "ls-files", "--unmerged", "-z")
+	unmerged, err := b.git.Run(ctx, "ls-files", "--unmerged", "-z")
 	if err == nil && unmerged != "" {
 		return "the index has conflicts that are not resolved", nil
 	}
@@ -82,24 +83,24 @@ func (b *Branch) underWay(ctx context.Context) (string, error) {
 }
 
 // path returns the absolute form of a path that git prints.
-func (g git) path(name string) string {
+func (g repo) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(g.dir, name)
+	return filepath.Join(g.Dir(), name)
 }
 
 func (b *Branch) lookAtHead(ctx context.Context) (string, error) {
-	commit, err := b.git.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-	if no(err) {
+	commit, err := b.git.Run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+	if git.No(err) {
 		return "there is no commit yet that a branch could begin at", nil
 	}
 	if err != nil {
 		return "", err
 	}
 	b.commit = strings.TrimSpace(commit)
-	head, err := b.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if err != nil && !no(err) {
+	head, err := b.git.Run(ctx, "symbolic-ref", "--quiet", "HEAD")
+	if err != nil && !git.No(err) {
 		return "", err
 	}
 	b.head = strings.TrimSpace(head)
@@ -108,9 +109,9 @@ func (b *Branch) lookAtHead(ctx context.Context) (string, error) {
 
 // lookAround examines whether git can make a branch of that name, as a ref of its own.
 func (b *Branch) lookAround(ctx context.Context) (string, error) {
-	if _, err := b.git.run(ctx, "symbolic-ref", "--quiet", b.ref); err == nil {
+	if _, err := b.git.Run(ctx, "symbolic-ref", "--quiet", b.ref); err == nil {
 		return "the branch is a symbolic ref, and stands for another", nil
-	} else if !no(err) {
+	} else if !git.No(err) {
 		return "", err
 	}
 	ask := []string{"for-each-ref", "--format=%(refname)", b.ref + "/"}
@@ -118,7 +119,7 @@ func (b *Branch) lookAround(ctx context.Context) (string, error) {
 	for ref := path.Dir(b.ref); ref != "refs/heads"; ref = path.Dir(ref) {
 		above = append(above, ref)
 	}
-	said, err := b.git.run(ctx, append(ask, above...)...)
+	said, err := b.git.Run(ctx, append(ask, above...)...)
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +135,7 @@ func (b *Branch) lookAround(ctx context.Context) (string, error) {
 // out there, or a rebase or a bisection there returns to it.
 func (b *Branch) lookElsewhere(ctx context.Context) (string, error) {
 	if b.head != b.ref {
-		trees, err := b.git.run(ctx, "worktree", "list", "--porcelain")
+		trees, err := b.git.Run(ctx, "worktree", "list", "--porcelain")
 		if err != nil {
 			return "", err
 		}
@@ -142,7 +143,7 @@ func (b *Branch) lookElsewhere(ctx context.Context) (string, error) {
 			return "the branch is checked out in another work tree", nil
 		}
 	}
-	common, err := b.git.run(ctx, "rev-parse", "--git-common-dir")
+	common, err := b.git.Run(ctx, "rev-parse", "--git-common-dir")
 	if err != nil {
 		return "", err
 	}
@@ -185,9 +186,9 @@ func (b *Branch) named(file string) (bool, error) {
 // lookAtRef examines whether the branch exists. A branch at the commit of HEAD is allowed:
 // an interrupted command may have left it, and applying does not change it.
 func (b *Branch) lookAtRef(ctx context.Context) (string, error) {
-	at, err := b.git.run(ctx, "show-ref", "--verify", "--hash", b.ref)
+	at, err := b.git.Run(ctx, "show-ref", "--verify", "--hash", b.ref)
 	switch {
-	case failed(err):
+	case git.Failed(err):
 	case err != nil:
 		return "", err
 	case strings.TrimSpace(at) != b.commit:
@@ -209,8 +210,8 @@ func (b *Branch) lookAtRef(ctx context.Context) (string, error) {
 // since. The same command may then continue.
 func (b *Branch) own(ctx context.Context) (bool, error) {
 	// The check of signatures would run a program.
-	said, err := b.git.run(ctx, "log", "--no-show-signature", "--encoding=UTF-8", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
-	if failed(err) {
+	said, err := b.git.Run(ctx, "log", "--no-show-signature", "--encoding=UTF-8", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
+	if git.Failed(err) {
 		return false, nil
 	}
 	return strings.TrimSuffix(said, "\n") == MadeMessage, err

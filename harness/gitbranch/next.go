@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/git"
 	"github.com/fiador/fiador/harness/patch"
 )
 
@@ -29,7 +30,7 @@ type Next struct {
 // Next finds out which paths of the applied steps git add and git commit accept.
 func (b *Branch) Next(ctx context.Context, steps []patch.Step) (n Next, err error) {
 	g := b.git
-	n.Owner = g.owner
+	n.Owner = g.Owner()
 	if steps, n.Others, err = g.inside(ctx, steps); err != nil {
 		return n, err
 	}
@@ -40,11 +41,11 @@ func (b *Branch) Next(ctx context.Context, steps []patch.Step) (n Next, err erro
 		known, last := s.After != nil, s.After != nil
 		if s.After == nil {
 			// Neither git add nor git commit accepts a path that git does not know.
-			indexed, err := g.run(ctx, "ls-files", "-z", "--", s.Path)
+			indexed, err := g.Run(ctx, "ls-files", "-z", "--", s.Path)
 			if err != nil {
 				return n, err
 			}
-			committed, err := g.run(ctx, "ls-tree", "-z", "--name-only", "HEAD", "--", s.Path)
+			committed, err := g.Run(ctx, "ls-tree", "-z", "--name-only", "HEAD", "--", s.Path)
 			if err != nil {
 				return n, err
 			}
@@ -59,12 +60,12 @@ func (b *Branch) Next(ctx context.Context, steps []patch.Step) (n Next, err erro
 			n.commit = append(n.commit, s.Path)
 		}
 	}
-	_, err = g.run(ctx, "diff-index", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty", "HEAD", "--")
-	if n.staged = no(err); err != nil && !n.staged {
+	_, err = g.Run(ctx, "diff-index", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty", "HEAD", "--")
+	if n.staged = git.No(err); err != nil && !n.staged {
 		return n, err
 	}
-	sparse, err := g.run(ctx, "config", "--type=bool", "--get", "core.sparseCheckout")
-	if n.sparse = sparse == "true\n"; no(err) {
+	sparse, err := g.Run(ctx, "config", "--type=bool", "--get", "core.sparseCheckout")
+	if n.sparse = sparse == "true\n"; git.No(err) {
 		err = nil
 	}
 	return n, err
@@ -72,7 +73,7 @@ func (b *Branch) Next(ctx context.Context, steps []patch.Step) (n Next, err erro
 
 // inside returns the steps that lie in no nested repository, and the nested repositories
 // that hold the other steps.
-func (g git) inside(ctx context.Context, steps []patch.Step) (own []patch.Step, others []string, err error) {
+func (g repo) inside(ctx context.Context, steps []patch.Step) (own []patch.Step, others []string, err error) {
 	ask := []string{"ls-files", "--stage", "-z", "--"}
 	for _, s := range steps {
 		if top, _, beneath := strings.Cut(s.Path, "/"); beneath && !slices.Contains(ask[4:], top) {
@@ -82,7 +83,7 @@ func (g git) inside(ctx context.Context, steps []patch.Step) (own []patch.Step, 
 	if len(ask) == 4 {
 		return steps, nil, nil
 	}
-	list, err := g.run(ctx, ask...)
+	list, err := g.Run(ctx, ask...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +141,7 @@ func shellWords(list []string) string {
 }
 
 // isRepository reports whether a folder of the work tree has a repository of its own.
-func (g git) isRepository(folder string) bool {
-	_, err := os.Lstat(filepath.Join(g.dir, filepath.FromSlash(folder), ".git"))
+func (g repo) isRepository(folder string) bool {
+	_, err := os.Lstat(filepath.Join(g.Dir(), filepath.FromSlash(folder), ".git"))
 	return err == nil
 }

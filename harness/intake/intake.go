@@ -3,6 +3,7 @@
 package intake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,19 +30,40 @@ func (t File) Lines() bool {
 	return t.Name == "-" || ext == ".jsonl" || ext == ".ndjson"
 }
 
+// wild are the characters by which an argument is a pattern.
+const wild = "*?["
+
 // Find finds the files that the arguments name, each file once. The order is that of
 // the arguments, and by path below a folder. An argument that names no file is an error: a
 // check of nothing does not pass.
 func Find(args []string) ([]File, error) {
-	var list []File
-	seen := map[string]bool{}
+	list, _, err := FindSince(args, func(string) []string { return nil })
+	return list, err
+}
+
+// FindSince finds files as Find does. before returns the files that an argument named at an
+// earlier time. An argument that names no file now is no error if it named one then. gone are
+// the files that it named then and that are not there now.
+func FindSince(args []string, before func(arg string) []string) (list []File, gone []string, err error) {
+	seen, missing := map[string]bool{}, map[string]bool{}
 	for _, arg := range args {
 		found, err := find(arg)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if len(found) == 0 {
-			return nil, runerr.New(result.CodeUnreadable, screen.Folder(arg)+": no intent found",
+		then := before(arg)
+		if _, err := os.Lstat(arg); len(then) > 0 && errors.Is(err, fs.ErrNotExist) && len(found) == 1 && found[0].Name == arg {
+			found = nil
+		}
+		for _, name := range then {
+			if dir := linkAbove(name); dir != "" {
+				found = append(found, linked(dir))
+			} else if _, err := os.Lstat(name); err != nil && !missing[name] {
+				gone, missing[name] = append(gone, name), true
+			}
+		}
+		if len(found)+len(then) == 0 {
+			return nil, nil, runerr.New(result.CodeUnreadable, screen.Folder(arg)+": no intent found",
 				"an intent is a .json file, or a line of a .jsonl file", runerr.File(screen.Folder(arg)))
 		}
 		for _, t := range found {
@@ -51,7 +73,71 @@ func Find(args []string) ([]File, error) {
 			}
 		}
 	}
-	return list, nil
+	return list, gone, nil
+}
+
+// Names reports whether an argument names a file, by their names alone: it is the file, a folder
+// above it, or a pattern for one of the two. Both begin at one folder.
+func Names(arg, name string) bool {
+	arg, name = path.Clean(filepath.ToSlash(arg)), filepath.ToSlash(name)
+	if below, err := filepath.Rel(arg, name); arg == name || err == nil && filepath.IsLocal(below) && isIntents(name) {
+		return true
+	}
+	if !strings.ContainsAny(arg, wild) {
+		return false
+	}
+	pattern, fixed := segmentsOf(arg)
+	parts := strings.Split(name, "/")
+	if above(pattern) != above(parts) {
+		return false // no wildcard stands for ".."
+	}
+	for n := fixed + 1; n < len(parts); n++ {
+		if matches(pattern, parts[:n]) { // a folder
+			return isIntents(name)
+		}
+	}
+	return matches(pattern, parts)
+}
+
+// above returns how many segments lead up.
+func above(segments []string) (n int) {
+	for n < len(segments) && segments[n] == ".." {
+		n++
+	}
+	return n
+}
+
+// linkAbove returns the nearest link that has taken the place of a folder above a file, or empty.
+func linkAbove(name string) string {
+	for dir := filepath.Dir(name); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
+// segmentsOf returns the segments of a pattern, in the syntax of path.Match. The first of them,
+// fixed in number, name the folder in which its matches are.
+func segmentsOf(pattern string) (segments []string, fixed int) {
+	segments = strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
+	for fixed < len(segments)-1 && !strings.ContainsAny(segments[fixed], `*?[\`) {
+		fixed++
+	}
+	return segments, fixed
+}
+
+// Folder returns the folder in which all matches of a pattern are. It returns a name that is no
+// pattern as it is.
+func Folder(arg string) string {
+	if !strings.ContainsAny(arg, wild) {
+		return arg
+	}
+	segments, fixed := segmentsOf(filepath.ToSlash(arg))
+	if root := strings.Join(segments[:fixed], "/"); root != "" || fixed == 0 {
+		return cmp.Or(root, ".")
+	}
+	return "/"
 }
 
 // PatternError says that a pattern cannot be read.
@@ -74,7 +160,7 @@ func (t File) key() string {
 // on purpose.
 func find(arg string) ([]File, error) {
 	info, err := os.Stat(arg)
-	pattern := strings.ContainsAny(arg, "*?[")
+	pattern := strings.ContainsAny(arg, wild)
 	switch {
 	case arg == "-":
 		return []File{{Name: arg}}, nil
@@ -137,24 +223,13 @@ func isIntents(name string) bool {
 // matching name is never read as a pattern again. Links to folders in which a file could
 // match, and folders that cannot be read, are kept as errors.
 func glob(pattern string) ([]File, error) {
-	segments := strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
+	segments, fixed := segmentsOf(pattern)
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
 			return nil, &PatternError{pattern}
 		}
 	}
-	fixed := 0
-	for fixed < len(segments)-1 && !strings.ContainsAny(segments[fixed], `*?[\`) {
-		fixed++
-	}
-	root := strings.Join(segments[:fixed], "/")
-	switch {
-	case root == "" && fixed > 0:
-		root = "/"
-	case root == "":
-		root = "."
-	}
-	rest := segments[fixed:]
+	root, rest := Folder(pattern), segments[fixed:]
 	var found []File
 	err := filepath.WalkDir(filepath.FromSlash(root), func(name string, d fs.DirEntry, err error) error {
 		if name == filepath.FromSlash(root) {

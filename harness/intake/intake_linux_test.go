@@ -136,3 +136,75 @@ func TestLines(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestNames: by its name alone, an argument names the files that it finds on a disk.
+func TestNames(t *testing.T) {
+	entries := map[string]string{"a.json": "", "b.jsonl": "", "notes.txt": "", "[a].json": "", "in/x.json": "", "in/z.txt": "", "in/deep/w.json": "", "in/deep/er/v.JSON": "", "odd.json/inside.json": ""}
+	enter(t, entries)
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range strings.Fields(`a.json ./a.json notes.txt absent.json in in/ ./in/deep in/deep/.. . * ** *.json in/*.json in/**/*.json **/[vw].* **/[!w].* in/d* [a].json [!b].json o?d.json odd.json *.txt in/z.txt in/** in/deep/**`) {
+		list, err := Find([]string{arg})
+		var want, got []string
+		for _, f := range list {
+			if _, err := os.Lstat(f.Name); err == nil {
+				want = append(want, filepath.Clean(f.Name))
+			}
+		}
+		for name := range entries {
+			if Names(arg, name) {
+				got = append(got, name)
+			}
+			if abs := filepath.Join(here, arg); !strings.Contains(arg, "..") && Names(arg, name) != Names(abs, filepath.Join(here, name)) {
+				t.Errorf("%s and %s are not alike for %s", arg, abs, name)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s names %q, and finds %q, %v", arg, got, want, err)
+		}
+	}
+	for _, c := range [][2]string{{"..", "../../x.json"}, {"../..", "../x.json"}, {".", "../x.json"}, {"in", "inside/x.json"}, {"in", "../in/x.json"}, {"*", "../x.json"}, {"**/*.json", "../x.json"}, {"../*", "../../x.json"}} {
+		if Names(c[0], c[1]) {
+			t.Errorf("%s names %s", c[0], c[1])
+		}
+	}
+}
+
+// TestFindSince: an argument may name files that are gone, and a link in the place of their folder
+// is an error.
+func TestFindSince(t *testing.T) {
+	enter(t, map[string]string{"in/a.json": "", "now": "in"})
+	earlier := func(names ...string) func(string) []string {
+		return func(arg string) []string {
+			return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !Names(arg, name) })
+		}
+	}
+	before := earlier("in/a.json", "in/b.json", "old/c.json", "d.json", "now/e.json")
+	for args, want := range map[string]string{
+		"in":         "in/a.json - in/b.json",
+		"in/*":       "in/a.json - in/b.json",
+		"old":        " - old/c.json",
+		"old/*.json": " - old/c.json",
+		"d.json old": " - d.json old/c.json",
+		"in ?n":      "in/a.json - in/b.json",
+		"now/*":      "!now - ",
+	} {
+		list, gone, err := FindSince(strings.Fields(args), before)
+		if got := names(t, list) + " - " + strings.Join(gone, " "); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", args, got, err, want)
+		}
+	}
+	for _, arg := range []string{"nowhere/*", "x*"} {
+		var re *result.RunError
+		if list, _, err := FindSince([]string{arg}, before); !errors.As(err, &re) || !strings.Contains(re.Message, "no intent found") {
+			t.Errorf("%s: %v, %v", arg, list, err)
+		}
+	}
+	if list, gone, err := FindSince([]string{"nowhere"}, before); len(list) != 1 || gone != nil || err != nil {
+		t.Errorf("a file that is not there is not passed over: %v, %v, %v", list, gone, err)
+	}
+}

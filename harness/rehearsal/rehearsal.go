@@ -80,6 +80,15 @@ func Env(list ...string) []string {
 	return list
 }
 
+// GitEnv returns an environment for programs that call git: git knows who commits, and reads
+// no configuration of this machine.
+func GitEnv(home string, more ...string) []string {
+	return Env(append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+	}, more...)...)
+}
+
 // SharedTemp returns a folder for the temporary files of another user's test, which is
 // removed at the end of the test t. The machine's own may be root's alone.
 func SharedTemp(t testing.TB) string {

@@ -34,3 +34,12 @@ func Terminal(t testing.TB) (program, far *os.File) {
 	t.Cleanup(func() { program.Close() })
 	return program, far
 }
+
+// Resize gives a pseudo-terminal a number of columns.
+func Resize(t testing.TB, program *os.File, columns uint16) {
+	t.Helper()
+	size := [4]uint16{24, columns}
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, program.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+		t.Fatal(errno)
+	}
+}

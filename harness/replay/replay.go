@@ -253,7 +253,7 @@ func (k *compiled) compile(ctx context.Context) error {
 func contractOf(input []byte) string {
 	asked, err := testimony.Parse(input, testimony.MaxBlobBytes)
 	if v, _ := canon.Lookup(asked.Value(), "/contract"); err == nil {
-		for _, old := range []string{policy.ContractFirst, policy.ContractListed} {
+		for _, old := range policy.EarlierContracts() {
 			if v == old {
 				return old
 			}
@@ -267,6 +267,7 @@ func contractOf(input []byte) string {
 func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Decided, rec ledger.Record, contract string) (made, error) {
 	m := made{gate: gate, req: harness.Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
+		Contract: contract,
 	}}
 	tools := t.RunResult.PolicyProvenance.ToolsSHA256
 	bound, err := recordedTools(tools, t.Input)
@@ -288,7 +289,6 @@ func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Dec
 	}
 	m.in = in
 	m.in.KernelVersion = rec.Kernel
-	m.in.Contract = contract
 	m.decision, err = gate.Decide(ctx, m.in, intent)
 	return m, err
 }

@@ -109,32 +109,41 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	}
 }
 
-// TestReplayAsksAsThen: a decision that was made under the first version of the policy
-// contract matches, for the recorded policy is asked in that version.
+// TestReplayAsksAsThen: a decision that was made under an earlier version of the policy
+// contract matches, for the recorded policy is asked in that version. Answers had no effect
+// then.
 func TestReplayAsksAsThen(t *testing.T) {
+	for _, contract := range policy.EarlierContracts() {
+		t.Run(contract, func(t *testing.T) { replayAsThen(t, contract) })
+	}
+}
+
+func replayAsThen(t *testing.T, contract string) {
 	set := harnesstest.Deps(t).Specs
 	files := otherBuiltin(t).(fstest.MapFS)
 	delete(files, profiles.RecordsModule)
 	delete(files, "builtin/policy.stored")
 	files["builtin/decide.rego"] = &fstest.MapFile{Data: []byte("package gate.builtin\n\npermit contains e.id if some e in input.effects\n\n" +
-		harnesstest.Meta("FOUND") + `note contains {"id": "FOUND", "path": f.path, "msg": f.code} if some f in input.findings` + "\n")}
+		harnesstest.Meta("FOUND") + `note contains {"id": "FOUND", "path": f.path, "msg": f.code} if some f in input.findings` + "\n\n" +
+		harnesstest.Meta("ASKED") + "#   answerable: true\n" + `clarify contains {"id": "ASKED", "path": "", "question": "q"}` + "\n")}
 	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: files, Profile: "default"}, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["node","x"],"env":{"CI":""}}]}`
+	src := `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["node","x"],"env":{"CI":""}}],"context":{"answers":{"` +
+		kernel.Result{Module: policy.Builtin, ID: "ASKED", Text: "q"}.QuestionID() + `":"a"}}}`
 	in, _, err := gate.Ask(set, harnesstest.Planned(src, "r"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Contract = policy.ContractFirst
+	in.Contract = contract
 	then, _, err := canon.Artifact(in.Document())
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := harnesstest.NewMemory()
 	now := gate.Judge
-	gate.Judge = firstContract{now}
+	gate.Judge = earlierContract{now, contract}
 	_, rec := m.Decided(t, set, gate, src)
 	gate.Judge = now
 	told, err := testimony.Read(m.Blob, set, rec)
@@ -155,7 +164,7 @@ func TestReplayAsksAsThen(t *testing.T) {
 	}
 	rec.Stamp(time.Unix(0, 0), "")
 	session := &Session{Specs: set, Evidence: m.Blob}
-	if rp, err := session.Replay(t.Context(), rec); err != nil || rp.Status != Match {
+	if rp, err := session.Replay(t.Context(), rec); err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeClarify {
 		t.Errorf("%+v %v", rp, err)
 	}
 	// Another policy is asked as it is asked now.
@@ -164,11 +173,14 @@ func TestReplayAsksAsThen(t *testing.T) {
 	}
 }
 
-// firstContract is a judge that is asked in the first version of the policy contract.
-type firstContract struct{ harness.Judge }
+// earlierContract is a judge that is asked in an earlier version of the policy contract.
+type earlierContract struct {
+	harness.Judge
+	version string
+}
 
-func (j firstContract) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error) {
-	in.Contract = policy.ContractFirst
+func (j earlierContract) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error) {
+	in.Contract = j.version
 	return j.Judge.Eval(ctx, in)
 }
 

@@ -18,7 +18,7 @@ func TestTypedErrors(t *testing.T) {
 		`{"code":"RUN_E006","details":{"hint":"h"},"message":"what: cause"}`:                                     hinted(Evidence("what", cause)),
 		`{"code":"RUN_E007","details":{"hint":"h"},"message":"policy: cause"}`:                                   hinted(Policy(&policy.Error{Kind: policy.KindLimit, Msg: "cause"})),
 		`{"code":"RUN_E004","details":{"hint":"h"},"message":"policy: cause"}`:                                   hinted(Load(&policy.Error{Kind: policy.KindLimit, Msg: "cause"})),
-		`{"code":"RUN_E001","details":{"file":"f","hint":"h"},"message":"f: larger than the limit of 3 bytes"}`:  hinted(Read("f", &canon.Error{Kind: canon.KindSize, Offset: 3})),
+		`{"code":"RUN_E001","details":{"file":"f","hint":"h"},"message":"f: larger than the limit of 3 bytes"}`:  hinted(Read(Text{Name: "f"}, &canon.Error{Kind: canon.KindSize, Offset: 3})),
 		`{"code":"RUN_E005","details":{"errno":1,"hint":"h","isolation":"full","step":"s"},"message":"no sandbox: full isolation: s: operation not permitted"}`: hinted(
 			Sandbox(t.Context(), &sandbox.Error{Isolation: sandbox.Full, Step: "s", Errno: 1})),
 	} {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/fiador/fiador/kernel"
@@ -16,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/likeness"
 )
 
 // Internal is the RunError for what should not happen, and for an answer that does not
@@ -49,59 +51,80 @@ func Unreadable(path, why, hint string) *result.RunError {
 	return New(result.CodeUnreadable, path+": "+why, hint, File(path))
 }
 
-// Read is the RunError for a file that canon.Parse refused. The message
-// names the file, the byte and the pointer.
-func Read(file string, err error) *result.RunError {
+// Read is the RunError for a text that canon.Parse refused. The message names the file,
+// the line, the column and the pointer.
+func Read(t Text, err error) *result.RunError {
 	ce, ok := errors.AsType[*canon.Error](err)
 	if !ok {
 		return Internal("the file could not be parsed", err)
 	}
-	e := &result.RunError{Code: result.CodeNotJSON, Details: map[string]any{"file": file}, Cause: err}
 	if ce.Kind == canon.KindSize {
-		e.Code = result.CodeUnreadable
-		e.Message = file + ": larger than the limit of " + strconv.FormatInt(ce.Offset, 10) + " bytes"
-		e.Hint = "keep large contents out of the intent; a run action can make them"
-		return e
+		return New(result.CodeUnreadable, t.Name+": larger than the limit of "+strconv.FormatInt(ce.Offset, 10)+" bytes",
+			"keep large contents out of the intent; a run action can make them", File(t.Name), Because(err))
 	}
-	e.Details["offset"] = ce.Offset
-	at := "byte " + strconv.FormatInt(ce.Offset, 10)
+	var pointer *string
 	if ce.Pointer != "" {
-		e.Details["pointer"] = ce.Pointer
-		at += ", " + ce.Pointer
+		pointer = &ce.Pointer
 	}
-	e.Message = file + ": " + at + ": " + ce.Msg
+	e := t.Fault(result.CodeNotJSON, t.offset(ce.Offset), pointer, ce.Msg)
+	e.Details["offset"] = ce.Offset
+	e.Cause = err
+	if ce.Kind == canon.KindTrailing {
+		e.Hint = "leave out what follows the value; fiador check reads one intent a line from a .jsonl file"
+	}
+	if l := likeness.OfText(t.Src); l != nil {
+		e.Message, e.Hint = t.Name+": "+l.Not("JSON"), l.Use
+	}
 	return e
 }
 
 // NotIntent is the RunError for a document that breaks the schema of intents. There is at
 // least one violation.
-func NotIntent(file string, violations []specs.Violation) *result.RunError {
-	e := intentFault(file, violations[0].Pointer, violations[0].Msg)
+func NotIntent(t Text, doc any, violations []specs.Violation) *result.RunError {
+	at := t.Places(specs.Pointers(violations))
+	e := t.Fault(result.CodeNotIntent, at[0], &violations[0].Pointer, violations[0].Msg)
 	e.RuleID = SchemaCheck(violations[0])
 	if n := len(violations) - 1; n > 0 {
 		e.Message += " (and " + strconv.Itoa(n) + " more)"
-		e.Details["violations"] = Violations(violations)
+		e.Details["violations"] = Violations(violations, at)
 	}
 	e.Hint = "fiador schema intent prints what an intent may hold"
+	for _, v := range violations[1:] {
+		if v.Near != "" && strings.HasPrefix(v.Pointer, violations[0].Pointer+"/") {
+			e.Hint = "did you mean " + canon.Quote(v.Near) + " by " + canon.Quote(v.Member) + "? " + e.Hint
+			break
+		}
+	}
+	t.Named(e, "an intent", specs.KindIntent, doc)
 	return e
 }
 
-// Violations is the detail "violations": for each one its pointer and its message.
-func Violations(violations []specs.Violation) []any {
+// Named says in an error what a document seems to be that is not of the wanted kind. The
+// violations leave the details: they say nothing about a document of another kind.
+func (t Text) Named(e *result.RunError, wanted string, kind specs.Kind, doc any) {
+	if l := likeness.Of(doc, string(kind)); l != nil {
+		e.Message, e.Hint = t.Name+": "+l.Not(wanted), l.Use
+		delete(e.Details, "violations")
+	}
+}
+
+// Violations is the detail "violations": for each one its pointer, its message and its
+// position.
+func Violations(violations []specs.Violation, at []canon.Position) []any {
 	list := make([]any, len(violations))
 	for i, v := range violations {
-		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
+		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg, "line": at[i].Line, "column": at[i].Column}
 	}
 	return list
 }
 
 // Intent is the RunError for an intent that kernel.ParseIntent refused.
-func Intent(file string, err error) *result.RunError {
+func Intent(t Text, err error) *result.RunError {
 	ie, ok := errors.AsType[*kernel.IntentError](err)
 	if !ok {
 		return Internal("the intent could not be read", err)
 	}
-	e := intentFault(file, ie.Pointer, ie.Msg)
+	e := t.Fault(result.CodeNotIntent, t.Places([]string{ie.Pointer})[0], &ie.Pointer, ie.Msg)
 	e.Hint, e.RuleID = ie.Hint, ie.Rule
 	return e
 }
@@ -133,18 +156,6 @@ func SchemaCheck(v specs.Violation) string {
 	return ""
 }
 
-func intentFault(file, pointer, msg string) *result.RunError {
-	e := &result.RunError{
-		Code:    result.CodeNotIntent,
-		Message: file + ": " + msg,
-		Details: map[string]any{"file": file, "pointer": pointer},
-	}
-	if pointer != "" {
-		e.Message = file + ": " + pointer + ": " + msg
-	}
-	return e
-}
-
 // Policy maps what the policy package says: a profile that is itself
 // invalid is the caller's to mend, anything else means that the engine gave no
 // answer that counts.
@@ -158,7 +169,7 @@ func Policy(err error) *result.RunError {
 		code = result.CodeProfile
 	}
 	return New(code, "policy: "+pe.Error(), pe.Hint, Because(err),
-		Known("file", pe.File), Known("module", pe.Module), Known("line", pe.Line), Known("rule", pe.Rule))
+		Known("file", pe.File), Known("module", pe.Module), Known("line", pe.Line), Known("column", pe.Column), Known("rule", pe.Rule))
 }
 
 // Load is [Policy] for a policy that is being read, where a file over its

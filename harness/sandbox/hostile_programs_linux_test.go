@@ -37,6 +37,9 @@ const (
 	breach = "BREACH: "
 )
 
+// tiocLinux is TIOCLINUX, an ioctl that package unix does not have.
+const tiocLinux = 0x541c
+
 // The program runs before the tests do, and never gets to them.
 var _ = playProgram()
 

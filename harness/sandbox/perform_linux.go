@@ -49,7 +49,7 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End, secrets ...str
 			p.unserve()
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
 		}
-		if s.watched {
+		if s.meter != nil {
 			p.over = make(chan struct{})
 			p.watching.Go(p.watch)
 		}
@@ -128,6 +128,43 @@ func unless(err error, done ...error) error {
 		return nil
 	}
 	return err
+}
+
+const (
+	// lookEvery is the time between two measurements of a command's memory where no cgroup
+	// counts it.
+	lookEvery = 100 * time.Millisecond
+	// lookAgain is the time between two measurements that must both exceed the limit. A new
+	// process shares all its memory with its parent, so one measurement can be too high.
+	lookAgain = 20 * time.Millisecond
+)
+
+// watch ends the sandbox when its processes together exceed the memory limit. It returns
+// when the action is over.
+func (p *performed) watch() {
+	limit := int64(p.s.req.Limits.MemoryMB) * mib
+	pause := lookEvery
+	for {
+		select {
+		case <-p.over:
+			return
+		case <-time.After(pause):
+		}
+		start := time.Now()
+		over := p.s.meter.Memory(initproc.Descendants(p.s.process.Pid), limit) > limit
+		if over && pause == lookAgain {
+			select {
+			case <-p.over:
+			default:
+				p.full.Store(true)
+				_ = p.Kill()
+			}
+			return
+		}
+		if pause = max(lookEvery, min(10*time.Since(start), 5*lookEvery)); over {
+			pause = lookAgain
+		}
+	}
 }
 
 // Wait waits for the init's report of the action. If the init is gone without a report

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/harness/sandbox/initproc"
+	"github.com/fiador/fiador/harness/sandbox/seccomp"
 )
 
 // Inside is the user and group id of commands in a full sandbox.
@@ -399,7 +400,7 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 		// accepted are memory that only a cgroup counts.
 		families = append(families, unix.AF_UNIX)
 	}
-	c.Seccomp = initproc.NewFilter(filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted}))
+	c.Seccomp = seccomp.Filter(seccomp.Options{Families: families, NoFork: !r.Limits.Forks(), SetID: !staged, Uncounted: h.uncounted})
 	if h.landlock == 0 {
 		return c
 	}
@@ -525,7 +526,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
-	p.Confine.Seccomp = initproc.NewFilter(filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, uncounted: h.uncounted, setID: true, noTruncate: h.landlock < 3}))
+	p.Confine.Seccomp = seccomp.Filter(seccomp.Options{Families: families, NoFork: !r.Limits.Forks(), Shared: true, Uncounted: h.uncounted, SetID: true, NoTruncate: h.landlock < 3})
 	return p
 }
 

@@ -85,6 +85,7 @@ func refuse(errno syscall.Errno, calls ...int) []answered {
 
 // container returns the answers of a container runtime's filter.
 func container() []answered {
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 	return append(refuse(unix.EPERM, slices.Concat(mountCalls, oldCalls)...),
 		answered{call: unix.SYS_CLONE, errno: unix.EPERM, test: unix.BPF_JSET, value: namespaces}, answered{call: unix.SYS_CLONE3, errno: unix.ENOSYS})
 }
@@ -357,26 +358,23 @@ func without(capabilities ...int) error {
 
 // answerCalls installs a filter.
 func answerCalls(list []answered) error {
-	var p program
-	p.load(offArch)
-	p.jump(unix.BPF_JEQ, auditArch, 1, 0)
-	p.ret(retAllow)
+	var code []unix.SockFilter
+	add := func(op uint16, k uint32, onTrue, onFalse uint8) {
+		code = append(code, unix.SockFilter{Code: op, Jt: onTrue, Jf: onFalse, K: k})
+	}
+	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	for _, a := range list {
-		p.load(offNumber)
-		p.on(uint32(a.call), func(p *program) {
-			if a.test != 0 {
-				p.load(offArg0 + 8*a.arg)
-				p.jump(a.test, a.value, 1, 0)
-				p.ret(retAllow)
-			}
-			p.ret(retErrno | uint32(a.errno))
-		})
+		add(load, 0, 0, 0) // the number of the call
+		if a.test == 0 {
+			add(equal, uint32(a.call), 0, 1)
+		} else {
+			add(equal, uint32(a.call), 0, 3)
+			add(load, 16+8*a.arg, 0, 0)
+			add(unix.BPF_JMP|a.test|unix.BPF_K, a.value, 0, 1)
+		}
+		add(end, unix.SECCOMP_RET_ERRNO|uint32(a.errno), 0, 0)
 	}
-	p.ret(retAllow)
-	code := make([]unix.SockFilter, len(p.list))
-	for i, in := range p.list {
-		code[i] = unix.SockFilter{Code: in.Code, Jt: in.JT, Jf: in.JF, K: in.K}
-	}
+	add(end, unix.SECCOMP_RET_ALLOW, 0, 0)
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	install := func() error {
 		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))

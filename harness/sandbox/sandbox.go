@@ -208,11 +208,11 @@ type Probe struct {
 
 // Explained is a plan as text for people: the steps and the promises. Nothing is started.
 type Explained struct {
-	Isolation Isolation
-	Steps     []string
-	GiveUp    []string // what each command gives up before it is executed, in order
-	Env       []string
-	Clauses   []evidence.Clause
+	Isolation Isolation         `json:"isolation"`
+	Steps     []string          `json:"steps"`
+	GiveUp    []string          `json:"give_up"` // what each command gives up before it is executed, in order
+	Env       []string          `json:"environment"`
+	Clauses   []evidence.Clause `json:"clauses"`
 }
 
 // unlistable says why an isolation cannot list hosts, if hosts are listed.

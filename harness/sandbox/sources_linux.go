@@ -210,29 +210,6 @@ func startTime(pid int) string {
 	return ""
 }
 
-// tasksOf returns the number of visible processes and threads of a user.
-func tasksOf(uid int) int {
-	dirs, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0
-	}
-	n := 0
-	for _, d := range dirs {
-		if d.Name()[0] < '0' || d.Name()[0] > '9' {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat("/proc/"+d.Name(), &st) != nil || int(st.Uid) != uid {
-			continue
-		}
-		// The link count of the folder is the number of its threads plus two.
-		if unix.Stat("/proc/"+d.Name()+"/task", &st) == nil {
-			n += max(int(st.Nlink)-2, 1)
-		}
-	}
-	return n
-}
-
 // Sweep removes what killed supervisors left: folders beneath temp and cgroups. It keeps
 // everything that belongs to a running process.
 func Sweep(temp string) error {

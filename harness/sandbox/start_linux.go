@@ -20,6 +20,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/sandbox/census"
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/sandbox/proxy"
@@ -77,12 +78,10 @@ type Sandbox struct {
 	reports chan initproc.Report
 	gone    chan struct{} // closed when the init sends nothing more
 	group   *cgroup.Group
-	watched bool   // no cgroup counts memory: the supervisor watches it
-	buffer  int64  // memory that can wait in one socket, in bytes
-	used    int64  // bytes in use at the start on the file system of scratch, if it is in memory
-	id      int    // id of commands on the host; used where root starts the sandbox
-	scratch string // the sandbox's own folder on the host, or empty
-	inputs  Inputs // copies that Close removes
+	meter   *census.Meter // nil where a cgroup counts memory
+	id      int           // id of commands on the host; used where root starts the sandbox
+	scratch string        // the sandbox's own folder on the host, or empty
+	inputs  Inputs        // copies that Close removes
 	files   []*os.File
 	once    sync.Once
 	err     error
@@ -205,9 +204,8 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	if err != nil {
 		return nil, err
 	}
-	if s.watched = h.with(s.group).uncounted; s.watched {
-		s.used = inMemoryUsed(s.scratch)
-		if s.buffer, err = socketBuffer(); err != nil {
+	if h.with(s.group).uncounted {
+		if s.meter, err = census.New(s.scratch, maxDescriptors); err != nil {
 			return nil, s.fail(StepLimits, err)
 		}
 	}
@@ -301,7 +299,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		at.files[p] = !info.IsDir()
 	}
 	if !h.root {
-		at.others = tasksOf(os.Getuid()) + initThreads
+		at.others = census.Tasks(os.Getuid()) + initThreads
 	}
 	if err := h.makeScratch(s); err != nil {
 		return initproc.Plan{}, err

@@ -25,7 +25,7 @@ type document struct {
 func parse(text string) document {
 	doc, err := canon.Parse([]byte(text), maxBytes)
 	if e, ok := errors.AsType[*canon.Error](err); ok {
-		err = &Refused{Pointer: e.Pointer, Offset: e.Offset, Msg: e.Msg}
+		err = &Refused{Pointer: e.Pointer, At: canon.Positions([]byte(text), []int{int(e.Offset)})[0], Msg: e.Msg}
 	}
 	return document{text: text, value: doc.Value(), err: err}
 }
@@ -38,7 +38,8 @@ func (d document) failed(err error) document {
 
 // refuse returns the error for the value at a path.
 func (d document) refuse(msg string, path ...string) error {
-	return &Refused{Pointer: canon.Cut(pointer(path)), Offset: int64(d.spans(pointer(path))[0].Start), Msg: msg}
+	at := pointer(path)
+	return &Refused{Pointer: canon.Cut(at), At: canon.Places([]byte(d.text), []string{at})[0], Msg: msg}
 }
 
 func (d document) spans(pointers ...string) []canon.Span {

@@ -43,6 +43,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -75,18 +76,21 @@ type Change struct{ Before, After []byte }
 // has it.
 type Refused struct {
 	File    string
-	Pointer string // JSON Pointer of the place, cut; empty: the whole document
-	Offset  int64  // of the place, in bytes; -1: no place
+	Pointer string         // JSON Pointer of the place, cut; empty: the whole document
+	At      canon.Position // zero: no place
 	Msg     string
 }
 
 // Error returns the reason, the place and the remedy.
 func (e *Refused) Error() string {
 	where := ""
-	if e.Offset >= 0 {
-		where = " (byte " + strconv.FormatInt(e.Offset, 10) + ", in " + canon.Quote(e.Pointer) + ")"
+	if e.At.Line > 0 {
+		where = fmt.Sprintf("line %d, column %d: ", e.At.Line, e.At.Column)
+		if e.Pointer != "" {
+			where = fmt.Sprintf("line %d, column %d, %s: ", e.At.Line, e.At.Column, e.Pointer)
+		}
 	}
-	return canon.Quote(e.File) + " is not changed: " + e.Msg + where + "; mend the file and try again, or put the entry in by hand"
+	return canon.Quote(e.File) + " is not changed: " + where + e.Msg + "; mend the file and try again, or put the entry in by hand"
 }
 
 // errMeanwhile says that a file is not what it was when the new text was made of it.
@@ -145,7 +149,7 @@ func plan(now []byte, edits []Edit) ([]byte, error) {
 		}
 	}
 	if after.err != nil || after.text == d.text {
-		return now, moved(after.err, len(bom))
+		return now, after.err
 	}
 	return []byte(bom + after.text), nil
 }
@@ -166,7 +170,7 @@ func unplan(now, backup []byte, edits []Edit) ([]byte, error) {
 		}
 	}
 	if after.err != nil || after.text == d.text {
-		return now, moved(after.err, len(bom))
+		return now, after.err
 	}
 	oldBOM, old := open(backup)
 	for _, e := range kept {
@@ -176,14 +180,6 @@ func unplan(now, backup []byte, edits []Edit) ([]byte, error) {
 		return backup, nil
 	}
 	return []byte(bom + after.text), nil
-}
-
-// moved counts the bytes before the document in the offset of an error.
-func moved(err error, by int) error {
-	if e, ok := errors.AsType[*Refused](err); ok && e.Offset >= 0 {
-		e.Offset += int64(by)
-	}
-	return err
 }
 
 func (f File) refused(err error) error {
@@ -273,7 +269,7 @@ func (f File) read(name string) (text []byte, info fs.FileInfo, err error) {
 // replaced after readOnce had looked at it.
 func (f File) readOnce(name string) ([]byte, fs.FileInfo, error) {
 	refuse := func(msg string) ([]byte, fs.FileInfo, error) {
-		return nil, nil, &Refused{File: name, Offset: -1, Msg: msg}
+		return nil, nil, &Refused{File: name, Msg: msg}
 	}
 	segments := strings.Split(filepath.ToSlash(filepath.Clean(name)), "/")
 	var info fs.FileInfo

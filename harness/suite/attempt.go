@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/evidence/redact"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/trial"
@@ -66,7 +65,7 @@ func (x *attempts) run(ctx context.Context) outcome {
 		started := x.Now()
 		o := x.ask(ctx, text)
 		latency := x.Now().Sub(started)
-		if err := x.stderr(o); err != nil {
+		if o.StderrAt, err = x.stderr(o); err != nil {
 			return outcome{err: StoreError(err)}
 		}
 		if class, _ := Failed(o); class == "" {
@@ -92,13 +91,13 @@ func (x *attempts) run(ctx context.Context) outcome {
 }
 
 // stderr keeps the beginning of what an agent wrote to standard error.
-func (x *attempts) stderr(o Observed) error {
+func (x *attempts) stderr(o Observed) (href string, err error) {
 	if len(o.Stderr) == 0 {
-		return nil
+		return "", nil
 	}
 	text := x.redactor.Bytes(o.Stderr, o.StderrCut)
-	_, _, err := x.dir.Keep(asset.Other, x.ID, text[:min(len(text), keptStderr)])
-	return err
+	href, _, err = x.dir.Keep(trial.KindOther, x.ID, text[:min(len(text), keptStderr)])
+	return href, err
 }
 
 // ask makes one attempt.
@@ -133,11 +132,34 @@ const MaxValues = 200_000
 // answered reads an answer. If it is one, answered writes the file of the case, and done says so;
 // otherwise it notes in o why it is none.
 func (x *attempts) answered(o *Observed, started time.Time, latency time.Duration) (end outcome, done bool) {
+	text, assets, err := x.decoded(o, trial.Attempt{
+		Attempt: len(x.list) + 1, StartedAt: stamp(started), LatencyMS: latency.Milliseconds(), Outcome: trial.OK, StderrSavedTo: o.StderrAt,
+	})
+	if text == nil && err == nil {
+		return end, false
+	}
+	for _, a := range assets {
+		if err == nil {
+			_, _, err = x.dir.Keep(a.Kind, x.ID, a.Content)
+		}
+	}
+	if err == nil {
+		err = x.put(x.ID+".json", text)
+	}
+	if err != nil {
+		end.err = StoreError(err)
+	}
+	return end, true
+}
+
+// decoded returns the file of the case and its assets; nil if there is no answer, and o says why.
+// Few answers are decoded at once. None of them waits for a disk.
+func (x *attempts) decoded(o *Observed, last trial.Attempt) (text []byte, assets []trial.Asset, err error) {
 	x.decoding <- struct{}{}
 	defer func() { <-x.decoding }()
 	if len(o.Body) == 0 {
 		o.JSON = "empty_body"
-		return end, false
+		return nil, nil, nil
 	}
 	value, err := canon.ParseLiteral(o.Body, x.Limits.MaxBodyBytes, MaxValues)
 	if e, ok := errors.AsType[*canon.Error](err); ok {
@@ -145,7 +167,7 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 			o.JSON = "empty_body"
 		}
 		o.Message = "at byte " + strconv.FormatInt(e.Offset, 10)
-		return end, false
+		return nil, nil, nil
 	}
 	value = x.redactor.Value(value)
 	answer, faults := trial.Normalize(value, trial.Want{
@@ -153,19 +175,11 @@ func (x *attempts) answered(o *Observed, started time.Time, latency time.Duratio
 	})
 	if len(faults) > 0 {
 		o.Answer, o.Message = faults[0].Word(), pointers(faults)
-		return end, false
+		return nil, nil, nil
 	}
-	for _, a := range answer.Assets {
-		if _, _, err := x.dir.Keep(asset.Kind(a.Kind), x.ID, a.Content); err != nil {
-			return outcome{err: StoreError(err)}, true
-		}
-	}
-	x.list = append(x.list, trial.Attempt{Attempt: len(x.list) + 1, StartedAt: stamp(started), LatencyMS: latency.Milliseconds(), Outcome: trial.OK})
-	err = x.write(x.ID+".json", trial.OKCase{CaseID: x.ID, Version: x.side, Attempts: x.list, Answered: answer})
-	if err != nil {
-		return outcome{err: StoreError(err)}, true
-	}
-	return outcome{}, true
+	x.list = append(x.list, last)
+	text, err = trial.OKCase{CaseID: x.ID, Version: x.side, Attempts: x.list, Answered: answer}.Bytes()
+	return text, answer.Assets, err
 }
 
 // pointers lists the places of faults.
@@ -228,7 +242,7 @@ func (x *attempts) note(o Observed, started time.Time, latency time.Duration) (t
 	if class == trial.HTTPError {
 		f.Status, f.StatusText = o.Status, http.StatusText(o.Status)
 	}
-	a := trial.Attempt{Attempt: n, StartedAt: stamp(started), LatencyMS: f.LatencyMS, Outcome: trial.RunnerError, ErrorClass: class, ErrorName: name}
+	a := trial.Attempt{Attempt: n, StartedAt: stamp(started), LatencyMS: f.LatencyMS, Outcome: trial.RunnerError, ErrorClass: class, ErrorName: name, StderrSavedTo: o.StderrAt}
 	if err := x.keep(o, n, &f); err != nil {
 		return f, StoreError(err)
 	}
@@ -280,7 +294,7 @@ func (x *attempts) keep(o Observed, n int, f *trial.Failure) error {
 	if cut {
 		text = text[:x.Limits.MaxBodyBytes]
 	}
-	href, sum, err := x.dir.Keep(asset.FullBody, x.ID, text)
+	href, sum, err := x.dir.Keep(trial.KindFullBody, x.ID, text)
 	if err != nil {
 		return err
 	}

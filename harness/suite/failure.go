@@ -27,6 +27,7 @@ type Observed struct {
 	RetryAfter string            `json:"-"`
 	Stderr     []byte            `json:"-"` // of an agent that is a command, the beginning
 	StderrCut  bool              `json:"-"` // there was more of it
+	StderrAt   string            `json:"-"` // the asset that keeps it
 	Message    string            `json:"-"` // an offset or pointers, for people
 	Redacted   []string          `json:"-"` // the rules that had redacted a recording
 	Recorded   *trial.Failure    `json:"-"` // the failure of a recording; nil: not of one

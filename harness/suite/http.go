@@ -2,7 +2,6 @@ package suite
 
 import (
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -114,38 +113,54 @@ const beyond = 16 << 10
 
 // read reads the body of an answer.
 func (o *Observed) read(ctx context.Context, resp *http.Response, most int) {
-	var from io.Reader = resp.Body
-	if strings.EqualFold(o.Encoding, "gzip") {
-		z, err := gzip.NewReader(resp.Body)
-		if err != nil {
-			if o.failed(ctx, err, "body"); o.Deadline == "" && !o.Cancelled {
-				o.Fault = faultCoding
-			}
-			return
-		}
-		from = z
+	switch strings.ToLower(o.Encoding) {
+	case "", "identity", "gzip":
+	default: // nobody asked for it, and redaction would not see into the body
+		o.Fault = faultCoding
+		return
 	}
-	body, err := readUpTo(from, most+beyond)
-	o.Body = body
+	sent := &sent{Reader: resp.Body}
+	var from io.Reader = sent
+	var err error
+	if strings.EqualFold(o.Encoding, "gzip") {
+		from, err = gzip.NewReader(sent)
+	}
+	if err == nil {
+		o.Body, err = readUpTo(from, most+beyond)
+	}
 	switch {
-	case len(body) > most:
+	case len(o.Body) > most:
 		o.TooLarge = true
 	case err == nil:
 		o.Whole = true
-	case o.Encoding != "" && (errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || isCorrupt(err)):
+	case sent.err == nil: // every byte came, and they are no gzip
 		o.Fault = faultCoding
 	default:
-		o.failed(ctx, err, "body")
+		o.failed(ctx, sent.err, "body")
 	}
+}
+
+// sent is a body as the agent sent it. It remembers why the connection gave no more.
+type sent struct {
+	io.Reader
+	err error
+}
+
+func (s *sent) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
 }
 
 // readUpTo reads at most so many bytes. Unlike io.ReadAll, it does not hold more than twice of
 // what came.
 func readUpTo(from io.Reader, most int) ([]byte, error) {
-	const step = 64 << 10
+	const first, largest = 4 << 10, 64 << 10
 	var chunks [][]byte
 	for most > 0 {
-		chunk, n := make([]byte, min(step, most)), 0
+		chunk, n := make([]byte, min(first<<min(len(chunks), 4), largest, most)), 0
 		var err error
 		for n < len(chunk) && err == nil {
 			var m int
@@ -168,6 +183,7 @@ func (o *Observed) failed(ctx context.Context, err error, phase string) {
 	var (
 		timeout net.Error
 		dns     *net.DNSError
+		none    *net.AddrError // the name has no address
 		cert    *tls.CertificateVerificationError
 		record  tls.RecordHeaderError
 		alert   tls.AlertError
@@ -180,7 +196,7 @@ func (o *Observed) failed(ctx context.Context, err error, phase string) {
 		o.Cancelled = true
 	case errors.As(err, &timeout) && timeout.Timeout():
 		o.Deadline = phase
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.As(err, &none):
 		o.Fault = faultDNS
 	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &host):
 		o.Fault = faultTLS
@@ -197,12 +213,6 @@ func (o *Observed) failed(ctx context.Context, err error, phase string) {
 	default:
 		o.Fault = faultProtocol
 	}
-}
-
-// isCorrupt says whether an error is one of compressed data.
-func isCorrupt(err error) bool {
-	_, corrupt := errors.AsType[flate.CorruptInputError](err)
-	return corrupt
 }
 
 // Health asks GET /health, and says why the agent is not ready; "" if it is.

@@ -44,9 +44,8 @@ func (s *session) resume() error {
 	if agent, _ := old["agent"].(object); agent["transport"] != any(s.doc.Agent.Transport) {
 		return other("the agent was asked in another way")
 	}
-	others := s.others()
 	for _, c := range s.Cases {
-		if err := s.take(c.ID, others[c.ID]); err != nil {
+		if err := s.take(c.ID); err != nil {
 			return err
 		}
 	}
@@ -68,30 +67,8 @@ func same(old, now any) bool {
 	return errA == nil && errB == nil && slices.Equal(a, b)
 }
 
-// others returns the assets of kind other that the manifest has for a case. The file of the case
-// does not name what a command has written to standard error.
-func (s *session) others() map[string][]string {
-	text, err := s.dir.Read(trial.ManifestFile, MaxCase)
-	if err != nil {
-		return nil // killed: these assets are found, and belong to the run then
-	}
-	value, _ := canon.ParseLiteral(text, len(text), 10*MaxValues)
-	doc, _ := value.(object)
-	items, _ := doc["items"].([]any)
-	found := map[string][]string{}
-	for _, one := range items {
-		item, _ := one.(object)
-		id, _ := item["case_id"].(string)
-		href, _ := item["href"].(string)
-		if id != "" && item["kind"] == any(string(asset.Other)) {
-			found[id] = append(found[id], href)
-		}
-	}
-	return found
-}
-
 // take takes the file of a case from before, if it counts.
-func (s *session) take(id string, others []string) error {
+func (s *session) take(id string) error {
 	text, err := s.dir.Read(id+".json", MaxCase)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -117,9 +94,6 @@ func (s *session) take(id string, others []string) error {
 	err = s.adopt(id, value)
 	if err == nil {
 		err = s.adoptMeta(id, doc)
-	}
-	for _, href := range others {
-		err = errors.Join(err, s.dir.Adopt(asset.Other, id, href))
 	}
 	if err != nil {
 		return nil // an asset is missing: it runs again
@@ -159,7 +133,7 @@ func (s *session) adoptMeta(id string, doc object) error {
 	for i, one := range list {
 		attempt, _ := one.(object)
 		if _, body := attempt["full_body_saved_to"].(string); body {
-			if err := s.dir.Adopt(asset.FailureMeta, id, asset.MetaHref(id, string(s.side), i+1)); err != nil {
+			if err := s.dir.Adopt(trial.KindFailureMeta, id, asset.MetaHref(id, string(s.side), i+1)); err != nil {
 				return err
 			}
 		}
@@ -168,18 +142,18 @@ func (s *session) adoptMeta(id string, doc object) error {
 }
 
 // kinds returns the kind of asset that a member of a case leads to.
-func kinds(member string) (asset.Kind, bool) {
+func kinds(member string) (trial.Kind, bool) {
 	switch member {
 	case "full_body_saved_to":
-		return asset.FullBody, true
+		return trial.KindFullBody, true
 	case "full_body_meta_saved_to":
-		return asset.FailureMeta, true
+		return trial.KindFailureMeta, true
 	case "payload_asset_href":
-		return asset.FullPayload, true
+		return trial.KindFullPayload, true
 	case "snippets_asset_href":
-		return asset.RetrievalSnippets, true
-	case "extensions_href":
-		return asset.Other, true
+		return trial.KindSnippets, true
+	case "extensions_href", "stderr_saved_to":
+		return trial.KindOther, true
 	}
 	return "", false
 }

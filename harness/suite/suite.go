@@ -110,7 +110,7 @@ func (p Plan) Run(ctx context.Context) (list []Finished, err error) {
 	defer stop()
 	r := &runner{Plan: p, decoding: make(chan struct{}, decoders), stop: stop}
 	rounds := make([][]*session, p.Repeats)
-	if err := p.places(); err != nil {
+	if err := p.Places(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -230,10 +230,10 @@ func (p Plan) runID(repeat int) string {
 	return fmt.Sprintf("%s-r%02d", p.RunID, repeat)
 }
 
-// places looks at the places of all version directories before the first one is made or changed:
+// Places looks at the places of all version directories before the first one is made or changed:
 // a new run finds nothing there, and a run that goes on finds at least one directory. A killed
 // run may not have made the others yet.
-func (p Plan) places() error {
+func (p Plan) Places() error {
 	there := false
 	for side := range p.Agents {
 		for i := range p.Repeats {
@@ -293,7 +293,7 @@ func (r *runner) open(side trial.Side, repeat int) (*session, error) {
 
 // begin writes run.json, before the first request.
 func (s *session) begin() (err error) {
-	s.doc.CasesHref, _, err = s.dir.Keep(asset.Other, "", s.Rules.Redactor().Bytes(s.CasesText, false))
+	s.doc.CasesHref, _, err = s.dir.Keep(trial.KindOther, "", s.Rules.Redactor().Bytes(s.CasesText, false))
 	if err == nil {
 		err = s.write(trial.RunFile, s.doc)
 	}
@@ -310,10 +310,15 @@ type document interface{ Bytes() ([]byte, error) }
 
 func (s *session) write(name string, d document) error {
 	text, err := d.Bytes()
-	if err == nil {
-		err = s.broken()
-	}
 	if err != nil {
+		return err
+	}
+	return s.put(name, text)
+}
+
+// put writes a file, unless writing has failed before.
+func (s *session) put(name string, text []byte) error {
+	if err := s.broken(); err != nil {
 		return err
 	}
 	return s.dir.Write(name, text)

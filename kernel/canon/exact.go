@@ -73,7 +73,7 @@ func (r *reader) tokenAt(at int) []byte {
 }
 
 // unquoted returns the string that a valid token encodes.
-func unquoted(token []byte) string {
+func unquoted[T ~[]byte | ~string](token T) string {
 	s, _ := jsontext.AppendUnquote(nil, token)
 	return string(s)
 }

@@ -13,10 +13,15 @@ import (
 // exact reads a text once, from left to right. It stops at the first byte that no
 // canonical text has there. Parse then says why.
 type exact struct {
-	// text ends in padding of NUL bytes. Canonical text has no NUL, so no step goes
-	// beyond the first NUL, and the reader can always look at 8 bytes.
+	// text ends in padding of NUL bytes. JSON has no NUL, so no step goes beyond the
+	// first NUL, and the reader can always look at 8 bytes.
 	text string
 	at   int // the next byte
+
+	spelt bool // numbers keep their spelling
+	// checked is set for a text that reader.check accepted. Such a text may have white
+	// space, members in any order, and any escape.
+	checked bool
 
 	// names and values hold the members and elements of the open objects and arrays.
 	// So each object and array is made once, in its final size.
@@ -29,24 +34,38 @@ type exact struct {
 const padding = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // readExact returns a copy of src and its value if src is its own canonical form,
-// and otherwise false. The strings of the value are parts of the copy.
+// and otherwise false.
 func readExact(src []byte) (text string, value any, ok bool) {
+	r := exact{}
+	value, ok = r.all(src)
+	return strings.TrimSuffix(r.text, padding), value, ok
+}
+
+// all reads the whole of src. The strings of the value are parts of a copy of src.
+func (r *exact) all(src []byte) (any, bool) {
 	var padded strings.Builder
 	padded.Grow(len(src) + len(padding))
 	padded.Write(src)
 	padded.WriteString(padding)
 
-	r := exact{text: padded.String()}
-	value, ok = r.value(1)
-	if !ok || r.at != len(src) {
-		return "", nil, false
+	r.text = padded.String()
+	value, ok := r.value(1)
+	if r.space(); !ok || r.at != len(src) {
+		return nil, false
 	}
-	return r.text[:len(src)], value, true
+	return value, true
+}
+
+// space moves the cursor past white space where it may stand.
+func (r *exact) space() {
+	for r.checked && isSpace(r.text[r.at]) {
+		r.at++
+	}
 }
 
 // next moves the cursor past c if c is the next byte.
 func (r *exact) next(c byte) bool {
-	if r.text[r.at] != c {
+	if r.space(); r.text[r.at] != c {
 		return false
 	}
 	r.at++
@@ -55,6 +74,7 @@ func (r *exact) next(c byte) bool {
 
 // value reads the next value. depth is the depth of an array or object there.
 func (r *exact) value(depth int) (any, bool) {
+	r.space()
 	switch r.text[r.at] {
 	case '"':
 		return r.string()
@@ -131,11 +151,11 @@ func (r *exact) object(depth int) (any, bool) {
 // before it, so no two names are equal. first is the index of the object's first
 // name.
 func (r *exact) member(depth, first int) bool {
-	if r.text[r.at] != '"' {
+	if r.space(); r.text[r.at] != '"' {
 		return false
 	}
 	name, ok := r.string()
-	if last := len(r.names) - 1; !ok || last >= first && Compare(r.names[last], name) >= 0 || !r.next(':') {
+	if last := len(r.names) - 1; !ok || !r.checked && last >= first && Compare(r.names[last], name) >= 0 || !r.next(':') {
 		return false
 	}
 	r.names = append(r.names, name)
@@ -161,6 +181,13 @@ func (r *exact) number() (any, bool) {
 		r.at++
 	}
 	text := r.text[from:r.at]
+	if r.spelt {
+		return json.Number(text), r.checked || isNumber(json.Number(text))
+	}
+	if r.checked {
+		spelled, err := appendNumber(nil, text)
+		return json.Number(spelled), err == nil
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(f) > MaxSafeInteger && math.Abs(f) < 1e21 {
 		return nil, false

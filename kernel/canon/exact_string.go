@@ -48,7 +48,7 @@ func (r *exact) escapedString(start, at int) (string, bool) {
 		case c == '\\':
 			if c, n = shortEscapes[text[at+1]], 2; c == 0 {
 				if c, n = longEscape(text[at:]); n == 0 {
-					return "", false
+					return r.anyEscapes(start, at)
 				}
 			}
 			out = append(out, c)
@@ -63,6 +63,21 @@ func (r *exact) escapedString(start, at int) (string, bool) {
 		}
 		at += n
 	}
+}
+
+// anyEscapes reads a string with other escapes than canonical text has. at is the first
+// of these.
+func (r *exact) anyEscapes(start, at int) (string, bool) {
+	if !r.checked {
+		return "", false
+	}
+	for ; r.text[at] != '"'; at++ {
+		if r.text[at] == '\\' {
+			at++
+		}
+	}
+	r.at = at + 1
+	return unquoted(r.text[start-1 : r.at]), true
 }
 
 // shortEscapes holds the character of each escape of two bytes, at the index of the

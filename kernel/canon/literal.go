@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,12 @@ import (
 // The error is always an *Error, for the first fault in the text. It has KindValues at the
 // first value over maxValues; no value is made before. ParseLiteral keeps no reference to src.
 func ParseLiteral(src []byte, maxBytes, maxValues int) (any, error) {
+	if len(src) <= min(maxBytes, maxValues) { // no value has less than a byte
+		r := exact{spelt: true}
+		if v, ok := r.all(bytes.TrimSuffix(src, []byte("\n"))); ok {
+			return v, nil
+		}
+	}
 	r := newReader(src, false)
 	r.literal, r.maxValues = true, maxValues
 	return r.readAll(maxBytes)

@@ -44,6 +44,10 @@ func checkLiteral(t *testing.T, src []byte, maxBytes int) {
 		t.Fatalf("%.200q: read as %#v, encoding/json has %#v (%v)", src, v, want, err)
 	}
 	checkCount(t, src, maxBytes, valuesIn(v))
+	// With fewer values allowed than bytes, the text is checked before values are made.
+	if slow, err := ParseLiteral(src, maxBytes, valuesIn(v)); err != nil || !reflect.DeepEqual(slow, v) {
+		t.Fatalf("%.200q: read as %#v, and with a limit of values as %#v (%v)", src, v, slow, err)
+	}
 	text, err := Literal(v)
 	if err != nil {
 		t.Fatalf("%.200q: %v", src, err)

@@ -2,8 +2,11 @@ package canon
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -11,6 +14,49 @@ import (
 // Span is a range of bytes in a text. Start is the first byte, and End is the byte
 // after the last one.
 type Span struct{ Start, End int }
+
+// Position is a place between two characters of a text. Lines count from 1 and end with
+// LF; columns count from 1, in UTF-16 code units.
+type Position struct{ Line, Column int }
+
+// Positions returns the positions of byte offsets, in the order of the offsets. Offsets
+// outside of the text count as its nearer end. One pass over the text finds them all.
+func Positions(src []byte, offsets []int) []Position {
+	sorted := slices.Compact(slices.Sorted(slices.Values(offsets)))
+	found := make(map[int]Position, len(sorted))
+	at, p := Position{1, 1}, 0
+	for _, offset := range sorted {
+		for p < min(offset, len(src)) {
+			r, size := utf8.DecodeRune(src[p:])
+			if p += size; r == '\n' {
+				at = Position{at.Line + 1, 1}
+			} else {
+				at.Column += utf16.RuneLen(r)
+			}
+		}
+		found[offset] = at
+	}
+	list := make([]Position, len(offsets))
+	for i, offset := range offsets {
+		list[i] = found[offset]
+	}
+	return list
+}
+
+// Place returns the line and the column of one offset, as Positions does.
+func Place(src []byte, offset int) (line, column int) {
+	at := Positions(src, []int{offset})[0]
+	return at.Line, at.Column
+}
+
+// Places returns where the values begin that JSON Pointers name, as Locate finds them.
+func Places(src []byte, pointers []string) []Position {
+	starts := make([]int, len(pointers))
+	for i, span := range Locate(src, pointers) {
+		starts[i] = span.Start
+	}
+	return Positions(src, starts)
+}
 
 // Locate finds the values that JSON Pointers (RFC 6901) name, in one pass over a
 // text that Parse accepts. A span covers the value's own bytes, without the white

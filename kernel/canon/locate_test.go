@@ -222,3 +222,25 @@ func randomName(r *rand.Rand) string {
 	b.WriteByte('"')
 	return b.String()
 }
+
+// TestPlace: lines and columns count from 1, columns in UTF-16 code units.
+func TestPlace(t *testing.T) {
+	src := []byte("a\né\U0001F600x\n")
+	for offset, want := range map[int][2]int{-1: {1, 1}, 0: {1, 1}, 1: {1, 2}, 2: {2, 1}, 4: {2, 2}, 8: {2, 4}, 9: {2, 5}, 10: {3, 1}, 99: {3, 1}} {
+		if line, column := Place(src, offset); line != want[0] || column != want[1] {
+			t.Errorf("%d: %d:%d, want %v", offset, line, column, want)
+		}
+	}
+}
+
+// TestPlaces: the position of a value is its first character, counted in lines and
+// UTF-16 code units.
+func TestPlaces(t *testing.T) {
+	src := []byte("{\n \"😀\": 1, \"goal\": \"x\",\r\n\t\"constraints\": [\"a\", \"b\"]}")
+	got := Places(src, []string{"/goal", "/constraints/1", "/actions/0", ""})
+	for i, want := range []Position{{Line: 2, Column: 19}, {Line: 3, Column: 23}, {Line: 1, Column: 1}, {Line: 1, Column: 1}} {
+		if got[i] != want {
+			t.Errorf("position %d is %v, want %v", i, got[i], want)
+		}
+	}
+}

@@ -2,9 +2,7 @@ package canon
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -42,9 +40,10 @@ func (r *reader) readAll(maxBytes int) (any, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	value, err := decode(r.src, r.literal)
-	if err != nil {
-		return nil, &Error{Kind: KindSyntax, Msg: "the text cannot be decoded", err: err}
+	builder := exact{spelt: r.literal, checked: true}
+	value, ok := builder.all(r.src)
+	if !ok {
+		return nil, &Error{Kind: KindSyntax, Msg: "the text cannot be decoded"}
 	}
 	return value, nil
 }
@@ -148,105 +147,4 @@ func (r *reader) pointer() string { return string(r.dec.StackPointer()) }
 
 func (r *reader) fail(kind Kind, offset int, pointer, msg string) *Error {
 	return &Error{Kind: kind, Offset: int64(offset), Pointer: Cut(pointer), Msg: msg}
-}
-
-// decode turns a text that check accepted into a value. Numbers get their canonical
-// spelling unless literal is set. Strings and numbers share one copy of the text.
-func decode(text []byte, literal bool) (any, error) {
-	b := builder{
-		text:    string(text),
-		dec:     jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)),
-		literal: literal,
-	}
-	return b.value()
-}
-
-type builder struct {
-	text    string
-	dec     *jsontext.Decoder
-	literal bool // numbers keep their spelling
-}
-
-func (b *builder) value() (any, error) {
-	switch b.dec.PeekKind() {
-	case jsontext.KindBeginArray:
-		return b.array()
-	case jsontext.KindBeginObject:
-		return b.object()
-	}
-	token, err := b.dec.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	switch token[0] {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return token[0] == 't', nil
-	case '"':
-		return b.unquote(token)
-	}
-	return b.number(token)
-}
-
-// number returns the canonical spelling of a number. Most numbers have it already.
-func (b *builder) number(token []byte) (any, error) {
-	if b.literal || isCanonicalInteger(token) {
-		return json.Number(b.shared(token)), nil
-	}
-	text, err := appendNumber(nil, string(token))
-	return json.Number(text), err
-}
-
-func (b *builder) array() (any, error) {
-	if _, err := b.dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	list := []any{}
-	for b.dec.PeekKind() != jsontext.KindEndArray {
-		v, err := b.value()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := b.dec.ReadToken()
-	return list, err
-}
-
-func (b *builder) object() (any, error) {
-	if _, err := b.dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	members := map[string]any{}
-	for b.dec.PeekKind() != jsontext.KindEndObject {
-		token, err := b.dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		name, err := b.unquote(token)
-		if err != nil {
-			return nil, err
-		}
-		if members[name], err = b.value(); err != nil {
-			return nil, err
-		}
-	}
-	_, err := b.dec.ReadToken()
-	return members, err
-}
-
-// shared returns the part of the text that holds token, the last token.
-func (b *builder) shared(token []byte) string {
-	end := int(b.dec.InputOffset())
-	return b.text[end-len(token) : end]
-}
-
-func (b *builder) unquote(token []byte) (string, error) {
-	s := b.shared(token)
-	if strings.IndexByte(s, '\\') < 0 {
-		return s[1 : len(s)-1], nil
-	}
-	plain, err := jsontext.AppendUnquote(nil, token)
-	return string(plain), err
 }

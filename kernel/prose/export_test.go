@@ -36,14 +36,17 @@ func contradictionTable() []string {
 	return list
 }
 
-// sideWords returns the words of each side, by the word that is shown for it, as the source
-// of sideOf lists them.
+// sideWords returns the words of each side, by the word that is shown for it: that word, and
+// those that the source of sideOf lists.
 func sideWords() map[string][]string {
 	f, err := parser.ParseFile(token.NewFileSet(), "opposite.go", nil, 0)
 	if err != nil {
 		return nil
 	}
 	words := map[string][]string{}
+	for _, o := range opposites {
+		words[o.a], words[o.b] = []string{o.a}, []string{o.b}
+	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		c, ok := n.(*ast.CaseClause)
 		if !ok {

@@ -84,90 +84,83 @@ var opposites = [...]opposite{
 }
 
 // sideOf returns the word that the detector shows for the side that a word names, or "". It
-// is the list of these words: no start of a program has to make an index of them.
+// is the list of the words that are not shown: no start of a program has to make an index of
+// them.
 func sideOf(w string) string {
 	switch w {
-	case "stateless", "stateful", "blocking", "online", "offline", "mutable", "immutable", "encrypted",
-		"unencrypted", "optional", "enabled", "disabled", "visible", "persistent", "ephemeral", "permanent",
-		"temporary", "deterministic", "idempotent", "non-idempotent", "atomic", "non-atomic", "thread-safe",
-		"case-sensitive", "case-insensitive", "authenticated", "unauthenticated", "signed", "unsigned", "sorted",
-		"unsorted", "ordered", "unordered", "compressed", "uncompressed", "cached", "uncached", "bounded",
-		"unbounded", "lossless", "lossy", "open-source", "typed", "untyped", "nullable", "non-nullable",
-		"little-endian", "big-endian", "ascending", "descending", "interactive", "reversible", "irreversible",
-		"opt-in", "opt-out", "client-side", "server-side", "transactional", "non-transactional", "versioned",
-		"unversioned", "supported", "unsupported", "available", "unavailable", "transparent", "opaque", "empty",
-		"relative", "absolute", "local", "remote", "internal", "external", "safe", "unsafe", "require", "enable",
-		"disable", "include", "exclude", "accept", "reject", "show", "hide", "increase", "decrease", "retain",
-		"discard":
-		return w
-	case "synchronous", "synchronously", "sync":
+	case "synchronously", "sync":
 		return "synchronous"
-	case "asynchronous", "asynchronously", "async":
+	case "asynchronously", "async":
 		return "asynchronous"
-	case "non-blocking", "nonblocking":
+	case "nonblocking":
 		return "non-blocking"
-	case "read-only", "readonly":
+	case "readonly":
 		return "read-only"
-	case "writable", "writeable", "read-write":
+	case "writeable", "read-write":
 		return "writable"
-	case "public", "publicly":
+	case "publicly":
 		return "public"
-	case "private", "privately":
+	case "privately":
 		return "private"
-	case "sequential", "sequentially", "serially":
+	case "sequentially", "serially":
 		return "sequential"
-	case "parallel", "in-parallel", "concurrent", "concurrently":
+	case "in-parallel", "concurrent", "concurrently":
 		return "parallel"
-	case "statically-typed", "static-typing":
+	case "static-typing":
 		return "statically-typed"
-	case "dynamically-typed", "dynamic-typing":
+	case "dynamic-typing":
 		return "dynamically-typed"
-	case "statically-linked", "static-linking":
+	case "static-linking":
 		return "statically-linked"
-	case "dynamically-linked", "dynamic-linking":
+	case "dynamic-linking":
 		return "dynamically-linked"
-	case "required", "mandatory", "compulsory":
+	case "mandatory", "compulsory":
 		return "required"
-	case "forbidden", "prohibited", "disallowed", "banned":
+	case "prohibited", "disallowed", "banned":
 		return "forbidden"
-	case "allowed", "permitted":
+	case "permitted":
 		return "allowed"
-	case "hidden", "invisible":
+	case "invisible":
 		return "hidden"
-	case "non-deterministic", "nondeterministic":
+	case "nondeterministic":
 		return "non-deterministic"
-	case "thread-unsafe", "non-thread-safe":
+	case "non-thread-safe":
 		return "thread-unsafe"
-	case "single-threaded", "singlethreaded":
+	case "singlethreaded":
 		return "single-threaded"
-	case "multi-threaded", "multithreaded":
+	case "multithreaded":
 		return "multi-threaded"
-	case "centralised", "centralized":
+	case "centralized":
 		return "centralised"
-	case "decentralised", "decentralized":
+	case "decentralized":
 		return "decentralised"
-	case "closed-source", "proprietary":
+	case "proprietary":
 		return "closed-source"
-	case "eager", "eagerly":
+	case "eagerly":
 		return "eager"
-	case "lazy", "lazily":
+	case "lazily":
 		return "lazy"
-	case "automatic", "automatically":
+	case "automatically":
 		return "automatic"
-	case "manual", "manually":
+	case "manually":
 		return "manual"
-	case "non-interactive", "noninteractive":
+	case "noninteractive":
 		return "non-interactive"
-	case "non-empty", "nonempty":
+	case "nonempty":
 		return "non-empty"
-	case "allow", "permit":
+	case "permit":
 		return "allow"
-	case "forbid", "prohibit", "disallow":
+	case "prohibit", "disallow":
 		return "forbid"
-	case "minimise", "minimize":
+	case "minimize":
 		return "minimise"
-	case "maximise", "maximize":
+	case "maximize":
 		return "maximise"
+	}
+	for i := range opposites {
+		if opposites[i].a == w || opposites[i].b == w {
+			return w
+		}
 	}
 	return ""
 }

@@ -86,12 +86,16 @@ func Meanings() []Meaning {
 	}
 }
 
-// Title returns the title of the reasons with an id, and "" for any other id.
-func Title(id string) string {
+// MeaningOf returns the meaning of the reasons with an id. Any other id gets a meaning
+// without words.
+func MeaningOf(id string) Meaning {
 	for _, m := range Meanings() {
 		if m.ID == id {
-			return m.Title
+			return m
 		}
 	}
-	return ""
+	return Meaning{ID: id}
 }
+
+// Title returns the title of the reasons with an id, and "" for any other id.
+func Title(id string) string { return MeaningOf(id).Title }

@@ -54,13 +54,31 @@ func (e *RunError) Remedy() string {
 	return cmp.Or(e.Hint, RecordOf(string(e.Code)).Fix)
 }
 
+// Violation is one fault of a document that an error is about.
+type Violation struct{ Pointer, Text string }
+
+// Violations returns the faults that details.violations lists. It returns nil if the message
+// says all.
+func (e *RunError) Violations() (list []Violation) {
+	details, _ := e.Details["violations"].([]any)
+	for _, v := range details {
+		if m, ok := v.(map[string]any); ok {
+			pointer, _ := m["pointer"].(string)
+			text, _ := m["message"].(string)
+			list = append(list, Violation{pointer, text})
+		}
+	}
+	return list
+}
+
 // Line returns the error as canonical JSON and one LF, with the remedy as details.hint.
 // A character that is not printable is written as <U+202E>, so that the whole line is
 // visible.
 func (e *RunError) Line() []byte {
 	told := *e
-	told.Details = map[string]any{"hint": e.Remedy()}
+	told.Details = map[string]any{}
 	maps.Copy(told.Details, e.Details)
+	told.Details["hint"] = e.Remedy()
 	text, err := canon.Canonical(&told)
 	if err != nil {
 		text = []byte(`{"code":"RUN_E007","message":"an error could not be written as JSON"}`)

@@ -15,7 +15,7 @@ func TestLineIsCanonicalAndShows(t *testing.T) {
 		e    RunError
 		want string
 	}{
-		{RunError{Code: CodeNotJSON, Message: "m"}, `{"code":"RUN_E002","details":{"hint":"mend the text at the byte and the pointer that the message gives"},"message":"m"}`},
+		{RunError{Code: CodeNotJSON, Message: "m"}, `{"code":"RUN_E002","details":{"hint":"mend the text at the line and the column that the message gives"},"message":"m"}`},
 		{RunError{Code: CodeUnreadable, Message: "m", Hint: "h\u0085"}, `{"code":"RUN_E001","details":{"hint":"h<U+0085>"},"message":"m"}`},
 		{
 			RunError{Code: CodeNotIntent, Message: "\u009b31m \u2066\u200b\ufeff\U000e0041 \x7f \x1b é 😀\n", RuleID: "RS1", Hint: "mend it", Details: details},

@@ -12,6 +12,7 @@ const (
 	RecordRule      RecordKind = "rule"      // a reason of a decision
 	RecordExecution RecordKind = "execution" // a reason for which an execution is rejected
 	RecordPack      RecordKind = "pack"      // a condition that a run pack must fulfil
+	RecordChange    RecordKind = "change"    // a finding about a changed path
 )
 
 // Record describes one code. The command explain prints it, and the reference in docs/
@@ -40,7 +41,7 @@ func Records() []Record {
 			"name a file that exists, may be read and is within the limit that the message gives"),
 		failure(CodeNotJSON, "Not strict JSON",
 			"Two readers of lenient JSON can see two documents, so only I-JSON (RFC 7493) is read: no duplicate names, no lone surrogates, no numbers that a double cannot hold; of YAML, in which an execution request may be written, only what every reader reads alike",
-			"mend the text at the byte and the pointer that the message gives"),
+			"mend the text at the line and the column that the message gives"),
 		failure(CodeNotIntent, "Not a valid intent or execution request",
 			"A member that is unknown, missing or of the wrong type could weaken a gate, and a limit outside its bounds is not the one that was meant, so none is passed over",
 			"mend the member that the message names; fiador schema intent prints what an intent may hold, fiador schema execution-request what an execution request may"),

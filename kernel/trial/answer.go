@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // Want is what an answer has to be for, and how it is read.
@@ -136,15 +137,15 @@ func (n *normalizer) sort(sent map[string]any) (root object, extensions map[stri
 	return root, extensions
 }
 
-// fitting returns the numbers of token_usage, or the short strings of trace_anchor, and whether the
-// member is an object of these alone.
+// fitting returns the numbers of token_usage, or the short strings of trace_anchor that name no file,
+// and whether the member is an object of these alone.
 func fitting(name string, v any) (fit map[string]any, all bool) {
 	members, ok := v.(map[string]any)
 	fit = make(map[string]any, len(members))
 	for k, v := range members {
 		_, number := v.(json.Number)
 		s, text := v.(string)
-		if number && name == "token_usage" || text && len(s) <= 256 && name == "trace_anchor" {
+		if number && name == "token_usage" || text && len(s) <= 256 && name == "trace_anchor" && !NamesFile(k) {
 			fit[k] = v
 		}
 	}
@@ -232,22 +233,27 @@ func (o object) objects(name string) (objects []object) {
 	return objects
 }
 
+// NamesFile says whether a member has the name of one that is a path.
+func NamesFile(name string) bool {
+	last := name[strings.LastIndexByte(name, '_')+1:]
+	return slices.Contains([]string{"path", "dir", "file", "href"}, last) || strings.HasSuffix(name, "_saved_to")
+}
+
+// Data are the members whose values are data of an agent or of a caller: no member in them names a
+// file of ours.
+const Data = text.Words("args content headers params payload payload_summary provenance")
+
 // without returns a copy of a value without the members that name files, except in data: a reader of
 // the case would take the agent's texts in them for ours.
 func without(v any) any {
-	ends := []string{"_href", "_path", "_dir", "_file", "_saved_to", "_sha256"}
 	switch v := v.(type) {
 	case map[string]any:
 		kept := make(map[string]any, len(v))
 		for name, member := range v {
-			switch name {
-			case "path", "dir", "file", "href":
-			case "args", "params", "payload", "payload_summary", "content": // data
+			if Data.Has(name) {
 				kept[name] = member
-			default:
-				if !slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) }) {
-					kept[name] = without(member)
-				}
+			} else if !NamesFile(name) && !strings.HasSuffix(name, "_sha256") {
+				kept[name] = without(member)
 			}
 		}
 		return kept
@@ -274,7 +280,7 @@ func (n *normalizer) content(at string, v any) []byte {
 }
 
 // keep adds an asset, unless the answer has it already.
-func (n *normalizer) keep(kind string, content []byte) Asset {
+func (n *normalizer) keep(kind Kind, content []byte) Asset {
 	a := NewAsset(kind, content)
 	known, id := n.known["asset"], a.ID(n.want.CaseID)
 	if known[id] == nil || known[a.Href] == nil {

@@ -187,7 +187,7 @@ func TestAnswerVectors(t *testing.T) {
 				t.Errorf("the case is\n%s\nand should be\n%s", got, want)
 			}
 			for i, a := range assets {
-				if i >= len(v.Assets) || a.Kind != v.Assets[i].Kind || string(a.Content) != v.Assets[i].Content {
+				if i >= len(v.Assets) || string(a.Kind) != v.Assets[i].Kind || string(a.Content) != v.Assets[i].Content {
 					t.Errorf("asset %d is %s: %s", i, a.Kind, a.Content)
 				}
 			}

@@ -1,7 +1,7 @@
 package trial
 
 import (
-	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,14 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// MaxCases is the greatest number of cases of a suite.
-const MaxCases = 10_000
-
 // CaseSuffix follows the id of a case in the name of its file.
 const CaseSuffix = ".json"
-
-// maxID is the greatest number of characters of the id of a case.
-const maxID = 128
 
 // Case is one case of a suite.
 type Case struct {
@@ -59,31 +53,54 @@ func ReadCases(value any) (Cases, error) {
 		list, _ = doc["cases"].([]any)
 		at = "/cases"
 	}
-	switch {
-	case len(list) == 0:
+	if len(list) == 0 {
 		return nil, &CasesError{at, "there is no case", "write at least one case"}
-	case len(list) > MaxCases:
-		return nil, &CasesError{at, fmt.Sprintf("there are %d cases", len(list)), fmt.Sprintf("write several files of at most %d cases", MaxCases)}
 	}
 	cases := make(Cases, len(list))
 	first := make(map[string]int, len(list))
 	for i, one := range list {
 		c := readCase(one)
-		pointer := at + "/" + strconv.Itoa(i) + "/id"
-		if what := idFault(c.ID); what != "" {
-			return nil, &CasesError{pointer, "the id " + canon.Quote(c.ID) + " " + what, "choose another id: the result of the case is the file ID.json"}
-		}
 		folded := strings.ToLower(c.ID)
-		if j, twice := first[folded]; twice {
-			what := "is the id of the case " + at + "/" + strconv.Itoa(j)
-			if cases[j].ID != c.ID {
-				what = "differs from " + canon.Quote(cases[j].ID) + " in case alone"
-			}
-			return nil, &CasesError{pointer, "the id " + canon.Quote(c.ID) + " " + what, "give each case an id of its own"}
+		j, twice := first[folded]
+		what, hint := IDFault(c.ID), "choose another id: the result of the case is the file ID.json"
+		switch {
+		case what != "":
+		case Reserved(folded):
+			what = "is the name of another file of a run"
+		case twice && cases[j].ID == c.ID:
+			what, hint = "is the id of the case "+at+"/"+strconv.Itoa(j), "give each case an id of its own"
+		case twice:
+			what, hint = "differs from "+canon.Quote(cases[j].ID)+" in case alone", "give each case an id of its own"
+		}
+		if what != "" {
+			return nil, &CasesError{at + "/" + strconv.Itoa(i) + "/id", "the id " + canon.Quote(c.ID) + " " + what, hint}
 		}
 		first[folded], cases[i] = i, c
+		if err := patterns(c, at+"/"+strconv.Itoa(i)+"/expected"); err != nil {
+			return nil, err
+		}
 	}
 	return cases, nil
+}
+
+// Regex comes before a text of must_include and must_not_include that is a pattern of RE2.
+const Regex = "regex:"
+
+// patterns returns an error about the first pattern of a case that does not compile.
+func patterns(c Case, at string) error {
+	expected, _ := c.Expected.(map[string]any)
+	for _, member := range []string{"must_include", "must_not_include"} {
+		list, _ := expected[member].([]any)
+		for i, one := range list {
+			given, _ := one.(string)
+			pattern, is := strings.CutPrefix(given, Regex)
+			if _, err := regexp.Compile(pattern); is && err != nil {
+				pointer := at + "/" + member + "/" + strconv.Itoa(i)
+				return &CasesError{pointer, "the pattern cannot be used: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), "write a pattern of RE2, or a text without " + Regex}
+			}
+		}
+	}
+	return nil
 }
 
 func readCase(value any) Case {
@@ -91,9 +108,9 @@ func readCase(value any) Case {
 	metadata, _ := obj["metadata"].(map[string]any)
 	expected, _ := obj["expected"].(map[string]any)
 	c := Case{
-		ID: textOf(obj, "id"), Title: textOf(obj, "title"), Suite: textOf(obj, "suite"),
+		ID: TextOf(obj, "id"), Title: TextOf(obj, "title"), Suite: TextOf(obj, "suite"),
 		Input: obj["input"], Expected: obj["expected"], Metadata: obj["metadata"],
-		Severity: textOf(metadata, "severity"),
+		Severity: TextOf(metadata, "severity"),
 	}
 	c.Idempotent, _ = metadata["idempotent"].(bool)
 	tags, _ := metadata["tags"].([]any)
@@ -110,25 +127,23 @@ func readCase(value any) Case {
 	return c
 }
 
-// textOf returns a member that is a text, or "".
-func textOf(obj map[string]any, name string) string {
+// TextOf returns a member that is a text, or "".
+func TextOf(obj map[string]any, name string) string {
 	s, _ := obj[name].(string)
 	return s
 }
 
-// idFault says why the id of a case cannot be the name of a file on every system, or
+// IDFault says why the id of a case or of a run cannot be the name of a file on every system, or
 // returns "".
-func idFault(id string) string {
+func IDFault(id string) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 	switch {
-	case id == "" || len(id) > maxID || strings.Trim(id, letters+"._-") != "" || !strings.Contains(letters, id[:1]):
-		return fmt.Sprintf("is not 1 to %d letters, digits, dots, underscores and hyphens that begin with a letter or a digit", maxID)
+	case id == "" || len(id) > 128 || strings.Trim(id, letters+"._-") != "" || !strings.Contains(letters, id[:1]):
+		return "is not 1 to 128 letters, digits, dots, underscores and hyphens that begin with a letter or a digit"
 	case strings.HasSuffix(id, "."):
 		return "ends in a dot, which Windows drops"
 	case pathname.Inspect(id).Fault != "":
 		return "is the name of a device on Windows"
-	case Reserved(strings.ToLower(id)):
-		return "is the name of another file of a run"
 	}
 	return ""
 }

@@ -97,7 +97,7 @@ func (n *normalizer) inline() int { return max(0, n.want.Limits.MaxPayloadInline
 
 // move moves the members that are over the limit into one asset, and returns its text. Members that
 // begin with prefix describe it. If there are two, it has the text of an object of both.
-func (o object) move(prefix, kind string, names ...string) (text []byte) {
+func (o object) move(prefix string, kind Kind, names ...string) (text []byte) {
 	delete(o.members, prefix+"_asset_type")
 	over := make(map[string]any)
 	form := "text" // or json: the text is the JSON of a value
@@ -121,7 +121,7 @@ func (o object) move(prefix, kind string, names ...string) (text []byte) {
 		text, form = o.n.content(o.at, over), "text"
 	}
 	a := o.n.keep(kind, text)
-	o.members[prefix+"_asset_href"], o.members[prefix+"_asset_sha256"], o.members[prefix+"_asset_type"] = a.Href, hash(text), form
+	o.members[prefix+"_asset_href"], o.members[prefix+"_asset_sha256"], o.members[prefix+"_asset_type"] = a.Href, a.SHA256, form
 	return text
 }
 
@@ -146,7 +146,7 @@ func (n *normalizer) final(root object) {
 	}
 	o := object{n, "/final_output", members}
 	o.output()
-	o.members["output_hash"] = hash(n.content("/final_output/content", o.members["content"]))[:16]
+	o.members["output_hash"] = canon.Sum(n.content("/final_output/content", o.members["content"])).Hex()[:16]
 	delete(o.members, "redactions_applied")
 	if len(n.want.Redactions) > 0 {
 		o.members["redactions_applied"] = canon.List(n.want.Redactions)
@@ -178,6 +178,17 @@ type Unresolved struct {
 	ID      string `json:"id"` // the identifier of its kind, cut by canon.Cut; empty: it has none
 }
 
+// Identifier returns the member that identifies what a reference of a kind leads to.
+func Identifier(kind string) string {
+	switch kind {
+	case "tool_result":
+		return "call_id"
+	case "retrieval_doc":
+		return "doc_id"
+	}
+	return "id"
+}
+
 // evidence checks a reference: it has the identifier of its kind and no other, which names something
 // in this answer.
 func (o object) evidence() {
@@ -193,17 +204,11 @@ func (o object) evidence() {
 	if !ok {
 		return
 	}
-	name := "id"
-	switch kind {
-	case "tool_result":
-		name = "call_id"
-	case "retrieval_doc":
-		name = "doc_id"
-		if id, there := o.members["id"]; there && o.absent("doc_id") {
-			delete(o.members, "id")
-			o.repair("doc_id", id, DocID)
-		}
+	if id, there := o.members["id"]; there && kind == "retrieval_doc" && o.absent("doc_id") {
+		delete(o.members, "id")
+		o.repair("doc_id", id, DocID)
 	}
+	name := Identifier(kind)
 	id, there := o.members[name].(string)
 	stored, found := o.n.known[kind][id]
 	at, msg := o.at+"/"+name, msgNothing

@@ -1,10 +1,9 @@
 package trial
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -12,33 +11,41 @@ import (
 
 // Asset is a text that the file of a case refers to.
 type Asset struct {
-	Href    string // assets/HASH.txt, or .bin if it is not UTF-8
-	Kind    string
+	Href    string // assets/HASH.txt, or .bin if it is not UTF-8; a description has a name of its own
+	Kind    Kind
+	SHA256  string // of the content
 	Content []byte
 }
 
-// The kinds of assets that an answer has.
+// Kind is what an asset is, as the manifest names it.
+type Kind string
+
+// The kinds (§7.2 of the artifact contract).
 const (
-	KindFullPayload = "full_payload"
-	KindSnippets    = "retrieval_snippets"
-	KindOther       = "other"
+	KindFullBody    Kind = "full_body"
+	KindFailureMeta Kind = "failure_meta"
+	KindFullPayload Kind = "full_payload"
+	KindSnippets    Kind = "retrieval_snippets"
+	KindOther       Kind = "other"
 )
 
 // NewAsset returns an asset under the name of its content.
-func NewAsset(kind string, content []byte) Asset {
+func NewAsset(kind Kind, content []byte) Asset {
 	end := ".txt"
 	if !utf8.Valid(content) {
 		end = ".bin"
 	}
-	return Asset{AssetsFolder + "/" + hash(content) + end, kind, content}
+	sha := canon.Sum(content).Hex()
+	return Asset{AssetsFolder + "/" + sha + end, kind, sha, content}
 }
 
 // ID returns the asset_id of an asset of a case.
-func (a Asset) ID(caseID string) string { return caseID + "/" + a.Kind + "/" + hash(a.Content)[:16] }
-
-func hash(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
+func (a Asset) ID(caseID string) string {
+	of := a.SHA256
+	if !strings.Contains(a.Href, of) {
+		of = canon.Sum([]byte(a.Href + "\n" + of)).Hex() // two files with names of their own can have one content
+	}
+	return caseID + "/" + string(a.Kind) + "/" + of[:16]
 }
 
 // OKCase is the file of a case with an answer. Bytes sets the first and the fourth member.

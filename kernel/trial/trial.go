@@ -12,7 +12,6 @@ import (
 
 // The schema_version of each document.
 const (
-	CasesVersion    = "cases.v1"
 	RunVersion      = "run.v1"
 	CaseVersion     = "case.v1"
 	MetaVersion     = "failure-meta.v1"
@@ -134,6 +133,7 @@ type Attempt struct {
 	ErrorClass      Class  `json:"error_class,omitempty"`
 	ErrorName       string `json:"error_name,omitempty"`
 	FullBodySavedTo string `json:"full_body_saved_to,omitempty"`
+	StderrSavedTo   string `json:"stderr_saved_to,omitempty"` // of a command
 }
 
 // FailedCase is the file of a case without an answer.

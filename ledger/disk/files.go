@@ -55,7 +55,7 @@ func openFolder(dir string) (folder, error) {
 		return folder{}, errors.New("it is a link; name the folder itself")
 	}
 	if !info.IsDir() {
-		return folder{}, errors.New("it is not a folder")
+		return folder{}, ErrNotFolder
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -79,13 +79,17 @@ func parseOrigin(b []byte) (origin, error) {
 	return o, nil
 }
 
-var errNoLedger = errors.New("there is no ledger; make one with: fiador ledger init")
+// The errors of a place without a ledger.
+var (
+	ErrNoLedger  = errors.New("there is no ledger in this folder")
+	ErrNotFolder = errors.New("it is not a folder")
+)
 
-// readOrigin reads the origin of a ledger. A missing file gives errNoLedger.
+// readOrigin reads the origin of a ledger. A missing file gives ErrNoLedger.
 func readOrigin(fsys files) (origin, error) {
 	b, err := readFile(fsys, nameOrigin, maxOriginBytes)
 	if isNotExist(err) {
-		return origin{}, errNoLedger
+		return origin{}, ErrNoLedger
 	}
 	if err != nil {
 		return origin{}, err

@@ -17,7 +17,7 @@ func Format(m policy.Module) ([]byte, error) {
 	opts := policy.ParserOptions()
 	out, err := format.SourceWithOpts(m.Name, m.Source, format.Opts{RegoVersion: ast.RegoV1, ParserOptions: &opts})
 	if err != nil {
-		return nil, policy.SyntaxError(m, err)
+		return nil, policy.SyntaxErrors(m, err)[0]
 	}
 	after, err := parse(policy.Module{Name: m.Name, Source: out})
 	if err != nil || !before.Equal(after) {
@@ -28,9 +28,18 @@ func Format(m policy.Module) ([]byte, error) {
 
 // parse parses a module, and makes no check of a layer.
 func parse(m policy.Module) (*ast.Module, error) {
+	mod, errs := parseAll(m)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return mod, nil
+}
+
+// parseAll is parse with all faults.
+func parseAll(m policy.Module) (*ast.Module, []*policy.Error) {
 	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), policy.ParserOptions())
 	if err != nil {
-		return nil, policy.SyntaxError(m, err)
+		return nil, policy.SyntaxErrors(m, err)
 	}
 	return mod, nil
 }

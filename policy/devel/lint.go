@@ -42,7 +42,7 @@ func Lint(l policy.Layer) []error {
 			member, texts := compared(e)
 			for _, text := range texts {
 				if values := known[member]; len(values) > 0 && !slices.Contains(values, text) {
-					warnings = append(warnings, m.Errorf(e.Location.Row, "%q is never %q%s", member, canon.Cut(text), specs.Suggest(text, values)))
+					warnings = append(warnings, m.ErrorAt(e.Location, "%q is never %q%s", member, canon.Cut(text), specs.Suggest(text, values)))
 				}
 			}
 			return false
@@ -74,7 +74,7 @@ func unknownMember(m policy.Module, ref ast.Ref, names map[string]bool) error {
 	if near == "" {
 		return nil
 	}
-	return m.Errorf(policy.LineOf(ref[0].Location), "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
+	return m.ErrorAt(ref[0].Location, "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
 }
 
 // memberNames returns the member names of the input's schema, of profiles, and of every

@@ -1,8 +1,10 @@
 package devel
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -94,14 +96,37 @@ func Test(ctx context.Context, s Suite, lim policy.Limits) (Tested, error) {
 	return out, nil
 }
 
-// CheckTests compiles a suite and runs nothing. The error is a *policy.Error.
-func CheckTests(ctx context.Context, s Suite, lim policy.Limits) error {
-	_, err := compileTests(ctx, s, lim)
-	return err
+// CheckTests compiles a suite, runs nothing, and returns all faults of the tests. Of a layer
+// with a fault, sound is false: then no test is compiled.
+func CheckTests(ctx context.Context, s Suite, sound bool, lim policy.Limits) []*policy.Error {
+	var errs []*policy.Error
+	_, err := policy.WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) {
+		b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
+		errs = b.read(s)
+		if len(errs) == 0 && sound {
+			errs = b.compile(s, lim)
+		}
+		return b, nil
+	})
+	if e, ok := errors.AsType[*policy.Error](err); ok {
+		return []*policy.Error{e} // errs may still be written
+	}
+	policy.Locate(errs, s.layers())
+	return errs
 }
 
 func compileTests(ctx context.Context, s Suite, lim policy.Limits) (*testBench, error) {
-	return policy.WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) { return newTestBench(s, lim) })
+	return policy.WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) {
+		b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
+		errs := b.read(s)
+		if len(errs) == 0 {
+			errs = b.compile(s, lim)
+		}
+		if len(errs) > 0 {
+			return nil, errs[0]
+		}
+		return b, nil
+	})
 }
 
 // layers returns all modules of a suite.
@@ -113,6 +138,7 @@ type testBench struct {
 	program *policy.Program
 	store   storage.Store
 	tests   []testRule
+	all     map[string]*ast.Module  // of the layer and its tests
 	reached map[string]map[int]bool // lines by module
 }
 
@@ -122,53 +148,58 @@ type testRule struct {
 	rule *ast.Rule
 }
 
-func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
-	b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
-	all := map[string]*ast.Module{}
+// read parses the modules and checks each test file. A module of the layer that cannot be
+// parsed is no fault of the tests.
+func (b *testBench) read(s Suite) (errs []*policy.Error) {
+	b.all = map[string]*ast.Module{}
 	for _, m := range s.Layer.Rego() {
-		mod, err := parse(m)
-		if err != nil {
-			return nil, err
+		if mod, err := parse(m); err == nil {
+			b.layer[m.Name], b.all[m.Name] = mod, mod
 		}
-		b.layer[m.Name], all[m.Name] = mod, mod
 	}
 	for _, m := range s.Tests {
-		mod, err := parse(m)
-		if err != nil {
-			return nil, err
+		mod, faults := parseAll(m)
+		if len(faults) > 0 {
+			errs = append(errs, faults...)
+			continue
 		}
-		all[m.Name] = mod
-		tests, err := testRules(m, mod)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkTestModule(s.Layer, m, mod, b.layer); err != nil {
-			return nil, err
-		}
+		b.all[m.Name] = mod
+		tests, faults := testRules(m, mod)
+		errs = append(append(errs, faults...), checkTestModule(s.Layer, m, mod, b.layer)...)
 		for _, t := range tests {
 			if n := slices.IndexFunc(b.tests, func(o testRule) bool { return o.Package == t.Package && o.Name == t.Name }); n >= 0 {
-				return nil, m.Errorf(t.Line, "a second test %q; the first is at %s:%d", t.Name, b.tests[n].File, b.tests[n].Line)
+				errs = append(errs, m.ErrorAt(t.rule.Location, "a second test %q; the first is at %s:%d", t.Name, b.tests[n].File, b.tests[n].Line))
 			}
 		}
 		b.tests = append(b.tests, tests...)
 	}
-	var err error
-	if b.program, err = policy.Compile(all, policy.ParserOptions()); err != nil {
-		return nil, err
+	return errs
+}
+
+// compile compiles the modules that read has read.
+func (b *testBench) compile(s Suite, lim policy.Limits) []*policy.Error {
+	program, errs := policy.CompileAll(b.all, policy.ParserOptions())
+	if len(errs) > 0 {
+		return errs
 	}
-	if err = checkTestReferences(s, b.program.Modules()); err == nil {
-		err = b.program.Bound(lim)
+	b.program = program
+	if errs := checkTestReferences(s, program.Modules()); len(errs) > 0 {
+		return errs
 	}
+	err := program.Bound(lim)
 	if err == nil {
 		b.store, err = testStore(s)
 	}
-	return b, err
+	if e, ok := errors.AsType[*policy.Error](err); ok {
+		return []*policy.Error{e}
+	}
+	return nil
 }
 
 // checkTestModule refuses a test file that changes the tested layer. It refuses a
 // package that would replace data.profile, data.intents or another layer, and a rule
 // that the layer also has.
-func checkTestModule(l policy.Layer, m policy.Module, mod *ast.Module, layer map[string]*ast.Module) error {
+func checkTestModule(l policy.Layer, m policy.Module, mod *ast.Module, layer map[string]*ast.Module) (errs []*policy.Error) {
 	switch pkg := policy.PackageName(mod); pkg {
 	case l.Package + "_test":
 	case l.Package:
@@ -176,22 +207,22 @@ func checkTestModule(l policy.Layer, m policy.Module, mod *ast.Module, layer map
 			rule := r.Head.Ref()[0].Value
 			for _, tested := range layer {
 				if slices.ContainsFunc(tested.Rules, func(own *ast.Rule) bool { return own.Head.Ref()[0].Value.Compare(rule) == 0 }) {
-					return m.Errorf(r.Location.Row, "rule %q is the layer's: a test file must not add to it", rule.String())
+					errs = append(errs, m.ErrorAt(r.Location, "rule %q is the layer's: a test file must not add to it", rule.String()))
 				}
 			}
 		}
 	default:
-		return m.Errorf(mod.Package.Location.Row, "package %q must be %q", pkg, l.Package+"_test")
+		errs = append(errs, m.ErrorAt(mod.Package.Location, "package %q must be %q", pkg, l.Package+"_test"))
 	}
-	return nil
+	return errs
 }
 
 // checkTestReferences refuses tests that name a missing intent or rule. Without this
 // check, count(acme.dny) == 0 would be undefined, and not acme.dny would pass.
-func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
+func checkTestReferences(s Suite, mods map[string]*ast.Module) (errs []*policy.Error) {
 	own, err := ast.PtrRef(ast.DefaultRootDocument, strings.ReplaceAll(s.Layer.Package, ".", "/"))
 	if err != nil {
-		return err
+		return []*policy.Error{{Kind: policy.KindModule, Msg: "package " + canon.Quote(s.Layer.Package) + " is no name"}}
 	}
 	rules := map[string]bool{}
 	for _, m := range s.Layer.Rego() {
@@ -209,26 +240,21 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 		}
 	}
 	for _, m := range s.Tests {
-		var err *policy.Error
 		ast.WalkRefs(mods[m.Name], func(ref ast.Ref) bool {
 			known, what, n := []string(nil), "", 0
 			switch {
-			case err != nil:
 			case len(ref) > len(intents) && ref.HasPrefix(intents):
 				known, what, n = slices.Sorted(maps.Keys(s.Intents)), "intent (intents/NAME.json)", len(intents)
 			case len(ref) > len(own) && len(own) > 1 && ref.HasPrefix(own):
 				known, what, n = slices.Sorted(maps.Keys(rules)), fmt.Sprintf("rule of %q", canon.Cut(s.Layer.Package)), len(own)
 			}
 			if name, ok := stringAt(ref, n); ok && what != "" && !slices.Contains(known, name) {
-				err = m.Errorf(policy.LineOf(ref[n].Location), "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
+				errs = append(errs, m.ErrorAt(ref[n].Location, "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known)))
 			}
-			return err != nil
+			return false
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return errs
 }
 
 func stringAt(ref ast.Ref, n int) (string, bool) {
@@ -241,45 +267,77 @@ func stringAt(ref ast.Ref, n int) (string, bool) {
 
 // testRules finds the tests of a file. It refuses rules that would pass without being
 // run.
-func testRules(m policy.Module, mod *ast.Module) ([]testRule, error) {
-	var tests []testRule
+func testRules(m policy.Module, mod *ast.Module) (tests []testRule, errs []*policy.Error) {
 	for _, r := range mod.Rules {
 		rule := r.Head.Ref()[0].Value.String()
-		line := r.Location.Row
-		if policy.IsAnswer(rule) {
-			return nil, m.Errorf(line, "rule %q stands in a test file, which never decides; move it to a module", rule)
-		}
-		if strings.HasPrefix(rule, "todo_test_") {
-			return nil, m.Errorf(line, "test %q would not run; take it out, or name it %q", rule, strings.TrimPrefix(rule, "todo_"))
+		fail := func(format string, args ...any) { errs = append(errs, m.ErrorAt(r.Location, format, args...)) }
+		switch {
+		case policy.IsAnswer(rule):
+			fail("rule %q stands in a test file, which never decides; move it to a module", rule)
+		case strings.HasPrefix(rule, "todo_test_"):
+			fail("test %q would not run; take it out, or name it %q", rule, strings.TrimPrefix(rule, "todo_"))
 		}
 		if !strings.HasPrefix(rule, "test_") {
 			continue
 		}
 		if len(r.Head.Ref()) != 1 || len(r.Head.Args) > 0 || r.Head.RuleKind() != ast.SingleValue || r.Default || r.Else != nil {
-			return nil, m.Errorf(line, "test %q must be one rule without arguments, default or else: write %q", rule, rule+" if { … }")
+			fail("test %q must be one rule without arguments, default or else: write %q", rule, rule+" if { … }")
 		}
 		if n := slices.IndexFunc(tests, func(o testRule) bool { return o.Name == rule }); n >= 0 {
-			return nil, m.Errorf(line, "a second test %q; the first is at line %d, and one of them passing would hide the other", rule, tests[n].Line)
+			fail("a second test %q; the first is at line %d, and one of them passing would hide the other", rule, tests[n].Line)
+			continue
 		}
-		tests = append(tests, testRule{Case{Package: policy.PackageName(mod), Name: rule, File: m.Name, Line: line}, r})
+		tests = append(tests, testRule{Case{Package: policy.PackageName(mod), Name: rule, File: m.Name, Line: r.Location.Row}, r})
 	}
 	if len(tests) == 0 {
-		return nil, m.Errorf(0, "test file has no test (test_NAME)")
+		errs = append(errs, m.ErrorAt(nil, "test file has no test (test_NAME)"))
 	}
-	return tests, nil
+	return tests, errs
 }
 
 // testStore holds data.profile, as a decision sees it, and data.intents.
 func testStore(s Suite) (storage.Store, error) {
-	profile, _, err := canon.Artifact(s.Profile)
+	profile, err := s.profile()
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewStore(profile, map[string]any{"intents": s.documents()})
+}
+
+func (s Suite) profile() ([]byte, error) {
+	b, _, err := canon.Artifact(s.Profile)
 	if err != nil {
 		return nil, &policy.Error{Kind: policy.KindProfile, Msg: "profile has no canonical form"}
 	}
+	return b, nil
+}
+
+// documents returns the input documents of the intents.
+func (s Suite) documents() map[string]any {
 	intents := map[string]any{}
 	for name, in := range s.Intents {
 		intents[name] = in.Document()
 	}
-	return policy.NewStore(profile, map[string]any{"intents": intents})
+	return intents
+}
+
+// Data returns what the tests see as data besides the rules, data.profile and data.intents,
+// as an indented JSON document. OPA's own test runner can load it.
+func (s Suite) Data() ([]byte, error) {
+	profile, err := s.profile()
+	if err != nil {
+		return nil, err
+	}
+	b, _, err := canon.Artifact(struct {
+		Intents map[string]any  `json:"intents"`
+		Profile json.RawMessage `json:"profile"`
+	}{s.documents(), profile})
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = json.Indent(&out, b, "", "  ")
+	return out.Bytes(), err
 }
 
 // run evaluates one test. It returns the fault of the test, or "".

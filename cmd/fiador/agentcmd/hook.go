@@ -22,6 +22,7 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/shellwords"
+	"github.com/fiador/fiador/specs"
 )
 
 // The time of a hook. A client that waits longer than its own limit lets the tool run, so
@@ -64,7 +65,7 @@ func clientNames() []string {
 func clientOf(name string) (hook.Client, error) {
 	c, ok := hook.Find(name)
 	if !ok {
-		return c, cli.Usage("name one of: "+strings.Join(clientNames(), ", "), "client %q is not known", name)
+		return c, cli.Usage("name a client"+specs.Suggest(name, clientNames()), "client %q is not known", name)
 	}
 	return c, nil
 }

@@ -198,7 +198,7 @@ func (i *installation) apply(ctx context.Context, e hook.Entry) (settings.Change
 	old, err := i.root.ReadFile(e.File)
 	switch {
 	case err == nil && hook.RequirementsLine(string(old)) == "":
-		return c, &settings.Refused{File: e.File, Offset: -1, Msg: "it is there already, and not Fiador's alone"}
+		return c, &settings.Refused{File: e.File, Msg: "it is there already, and not Fiador's alone"}
 	case err == nil:
 		c.Before = old
 	case !errors.Is(err, fs.ErrNotExist):
@@ -276,7 +276,7 @@ func (i *installation) remove(ctx context.Context, e hook.Entry) (settings.Chang
 	case errors.Is(err, fs.ErrNotExist):
 		return settings.Change{}, nil
 	case err == nil && hook.RequirementsLine(string(old)) == "":
-		err = &settings.Refused{File: e.File, Offset: -1, Msg: "it is not Fiador's alone"}
+		err = &settings.Refused{File: e.File, Msg: "it is not Fiador's alone"}
 	case err == nil:
 		err = durable.Remove(i.root, e.File)
 	}
@@ -332,7 +332,7 @@ Exit codes:
 				a.Status = cli.ExitRejected
 				a.Term.Message("no hook is installed")
 			}
-			if err := a.Print([]byte(out.String())); err != nil {
+			if err := a.Say([]byte(out.String())); err != nil {
 				return err
 			}
 			return unread
@@ -418,13 +418,13 @@ func (i *installation) test(a *cli.App, ctx context.Context) error {
 		event = bytes.ReplaceAll(event, []byte("/home/dev/project"), []byte(filepath.ToSlash(cwd)))
 		said, status := tell(ctx, line, event)
 		a.RejectIf(status != 0 && status != 2)
-		if err := a.Print([]byte(fmt.Sprintf("%-12s %s\n", strings.TrimSuffix(e.Name(), ".json"), said))); err != nil {
+		if err := a.Say([]byte(fmt.Sprintf("%-12s %s\n", strings.TrimSuffix(e.Name(), ".json"), said))); err != nil {
 			return err
 		}
 	}
 	said, status := tell(ctx, line, []byte("{}\n"))
 	a.RejectIf(status != 2)
-	return a.Print([]byte(fmt.Sprintf("%-12s %s\n", "no event", said)))
+	return a.Say([]byte(fmt.Sprintf("%-12s %s\n", "no event", said)))
 }
 
 // tell runs a line with an event, and returns in words what the client would be told.

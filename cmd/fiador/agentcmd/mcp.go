@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,11 +88,12 @@ profile lists them. The server gets exactly what was decided. A refused call is
 answered with the reason, and with --ledger nothing is passed on before its record is
 durable. A tool that changes while the session lasts is not called any more.
 
-With --trace every tools/call has a line in FILE before the client sees its answer, a
-refused one too: canonical JSON of tool, ok (a result without isError), args_sha256 (of
-the canonical arguments) and source "gate". If a line cannot be written, the answer is
-not passed on, and later calls are refused. With --max-calls further calls are refused
-and have their lines. All sessions of one gate have one trace and one number of calls.
+With --trace every tools/call, a refused one too, has a line in FILE before the client
+sees the answer. The line is canonical JSON of tool, ok (a result without isError),
+args_sha256 (of the canonical arguments) and source "gate". If a line cannot be written,
+the answer is not passed on, and later calls are refused. With --max-calls further calls
+are refused and have their lines. All sessions of one gate have one trace and one number
+of calls.
 
 Exit codes:
   0  the client has ended the session
@@ -198,7 +200,11 @@ func runGate(a *cli.App, ctx context.Context, f gateFlags, args []string) (err e
 	}
 	exit, err := gate.Stdio(ctx, o, a.Stdin, a.Stdout, args)
 	if err != nil {
-		return runerr.New(result.CodeUnreadable, "the server "+canon.Quote(args[0])+" cannot be started: "+runerr.Reason(err), "name a command that is there")
+		why := runerr.Reason(err)
+		if errors.Is(err, exec.ErrNotFound) {
+			why = "no program of this name is in PATH"
+		}
+		return runerr.New(result.CodeUnreadable, "the server "+canon.Quote(args[0])+" cannot be started: "+why, "name a command that is there")
 	}
 	a.Status = exit
 	return nil
@@ -490,6 +496,9 @@ func wrap(a *cli.App, ctx context.Context, file string, only, words []string, dr
 	if len(missing) > 0 {
 		return cli.Unfit("name a server of the file", "%q has no server %q", screen.Path(file), missing[0])
 	}
+	if _, err := root.Stat(f.Name); len(edits) == 0 && err != nil {
+		return fileFault(file, err)
+	}
 	if len(edits) == 0 {
 		return cli.Usage("name a file with mcpServers or servers, and servers with a command in it", "%q has no such server", screen.Path(file))
 	}
@@ -513,7 +522,7 @@ func wrap(a *cli.App, ctx context.Context, file string, only, words []string, dr
 // fileFault is the error about a file that is not changed.
 func fileFault(file string, err error) error {
 	if e := new(settings.Refused); errors.As(err, &e) {
-		return runerr.New(result.CodeUnreadable, e.Error(), "mend the file", runerr.File(screen.Path(file)))
+		return runerr.New(result.CodeUnreadable, e.Error(), "mend the file at the place that the message gives", runerr.File(screen.Path(file)))
 	}
 	return runerr.Unreadable(screen.Path(file), runerr.Reason(err), "name a file that can be written")
 }

@@ -51,10 +51,10 @@ The record proves run.json and the content of outputs. Only --key proves which f
 put in place, replaced or deleted, and which are executable. Apply shows the changes as a
 diff on standard output before it makes them.
 
-A file is replaced or deleted only if it is as the run saw it, and created only where
-nothing exists; --overwrite replaces regular files whatever they hold. No symbolic link
-is followed and none is replaced. Control paths, such as .git and .fiador, are refused;
---allow-workflows allows the pipelines of a forge, such as .github/workflows.
+Apply replaces or deletes a file only if it is as the run saw it. It creates a file only
+where nothing exists. --overwrite replaces regular files whatever they hold. No symbolic
+link is followed and none is replaced. Control paths, such as .git and .fiador, are
+refused; --allow-workflows allows the pipelines of a forge, such as .github/workflows.
 
 With --git-branch the files are put on a new branch. It begins at the commit that is
 checked out, and is made even if no file has to change. DIR must then be the top of a git
@@ -181,7 +181,7 @@ func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys
 		return err
 	}
 	if len(accepted.Operations) == 0 && f.branch == "" {
-		return a.Print([]byte(screen.Plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
+		return a.Say([]byte(screen.Plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	warnUnsigned(a, keys)
 	if err := patch.Supported(); err != nil && !f.dryRun {
@@ -248,7 +248,7 @@ func nothingToDo(ctx context.Context, a *cli.App, dir string, branch *gitbranch.
 		said += on
 		return cli.PrintStanding(a, []byte(said), stands(branch, "no file had to be changed"))
 	}
-	return a.Print([]byte(said))
+	return a.Say([]byte(said))
 }
 
 // packWithin returns the path of the pack relative to dir, if the pack lies in dir.

@@ -45,6 +45,13 @@ func (a *App) Print(b []byte) error {
 	return Unprinted(err)
 }
 
+// Say prints an answer in words to stdout. On a terminal it is laid out: long lines go on in
+// the next one, and hashes are shortened unless --full is given.
+func (a *App) Say(text []byte) error {
+	_, err := a.Page.W.Write(text)
+	return Unprinted(err)
+}
+
 // RejectIf makes the exit status 1 if something is wrong, and else leaves it as it is.
 func (a *App) RejectIf(wrong bool) {
 	if wrong {
@@ -52,11 +59,15 @@ func (a *App) RejectIf(wrong bool) {
 	}
 }
 
-// PrintJSON prints one canonical document.
+// PrintJSON prints one canonical document. On a terminal characters that do not show are
+// escaped.
 func PrintJSON(a *App, v any) error {
 	b, _, err := canon.Artifact(v)
 	if err != nil {
 		return err
+	}
+	if a.OutTTY {
+		b = screen.JSON(b)
 	}
 	return a.Print(b)
 }
@@ -64,8 +75,8 @@ func PrintJSON(a *App, v any) error {
 // PrintText prints an answer in words, all at once.
 func PrintText(a *App, text func(Terminal)) error {
 	var out bytes.Buffer
-	text(Terminal{W: &out, Color: a.Page.Color})
-	return a.Print(out.Bytes())
+	text(Terminal{W: &out, Color: a.Page.Color, Columns: a.layout.Columns})
+	return a.Say(out.Bytes())
 }
 
 // PrintAs prints an answer as a document if the format is json, and otherwise in words.

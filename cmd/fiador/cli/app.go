@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
@@ -54,8 +55,11 @@ type App struct {
 	Page    Terminal  // stdout, for answers in words
 	Direct  io.Writer // stdout, for output of others: a failed write to it is no failure of this program
 	color   string
-	GitHub  bool // a runner of workflow commands reads stderr
-	Runner  bool // the environment says that a runner reads the output
+	full    bool          // hashes are printed whole
+	layout  screen.Layout // of stdout
+	format  string        // --format of the command line; empty: it has none
+	GitHub  bool          // a runner of workflow commands reads stderr
+	Runner  bool          // the environment says that a runner reads the output
 	Specs   *specs.Set
 	out     *sink    // what stdout writes through
 	Guarded []string // absolute folders; a write follows no link beneath them
@@ -86,9 +90,15 @@ const detailUsage = "usage"
 // NewApp returns the invocation of the program on a system.
 func NewApp(sys System) *App {
 	out := &sink{w: sys.Stdout}
-	sys.Stdout = out
-	return &App{System: sys, Term: Terminal{W: sys.Stderr}, Page: Terminal{W: out}, Direct: out.w, out: out}
+	a := &App{System: sys, Direct: sys.Stdout, out: out, layout: screen.Layout{Columns: columns(sys.Stdout, sys.OutTTY, sys.Env)}}
+	a.Stdout = out
+	a.Page.W = fitted{out, &a.layout}
+	a.Term.W = fitted{sys.Stderr, &screen.Layout{Columns: columns(sys.Stderr, sys.TTY, sys.Env)}}
+	return a
 }
+
+// Layout returns how answers in words stand on standard output.
+func (a *App) Layout() screen.Layout { return a.layout }
 
 // prepare sets up the state that every command needs before it runs.
 func (a *App) prepare() error {
@@ -104,26 +114,37 @@ func (a *App) prepare() error {
 	if a.Page.Color, err = colored(color, a.OutTTY, a.Env); err != nil {
 		return err
 	}
+	a.layout.Short = a.OutTTY && !a.full
 	a.Specs, err = specs.New()
 	return err
 }
 
-// Report writes to stderr why a command ended without a decision: a RunError as one
-// line of canonical JSON. On a terminal words for people come first.
+// Report writes to stderr why a command ended without a decision, once: in words on a
+// terminal, and as one line of canonical JSON in a pipe, a file, or where the command line
+// asks for JSON.
 func (a *App) Report(err error) int {
 	re := runerr.Of(err)
-	line := re.Line()
-	if a.GitHub || a.Runner {
-		line = []byte(screen.Inert(string(line)))
-	}
-	if a.TTY {
+	if a.Words() {
 		msg := string(re.Code) + ": " + re.Message
 		if re.Details[detailUsage] == true {
 			msg = re.Message
 		}
 		a.Term.Message(msg)
+		for _, v := range re.Violations()[min(1, len(re.Violations())):] { // the message has the first
+			a.Term.Line("  "+screen.Plain(v.Pointer), screen.Plain(v.Text))
+		}
 		a.Term.Hint(re.Remedy())
+		return ExitError
+	}
+	line := re.Line()
+	if a.GitHub || a.Runner {
+		line = []byte(screen.Inert(string(line)))
 	}
 	_, _ = a.Stderr.Write(line)
 	return ExitError
+}
+
+// Words reports whether an error goes to stderr in words.
+func (a *App) Words() bool {
+	return a.TTY && a.format != "json" && a.format != "jsonl" && a.format != report.FormatAgent
 }

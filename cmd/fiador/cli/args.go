@@ -41,14 +41,20 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 
 // nearCommand returns the hint for an unknown command name.
 func nearCommand(cmd *cobra.Command, name string) string {
+	return near(cmd, name, cmd.CommandPath()+" ", (*cobra.Command).IsAvailableCommand)
+}
+
+// near returns the hint for an unknown name behind a prefix, which stands for one of the
+// commands of cmd that ok accepts.
+func near(cmd *cobra.Command, name, prefix string, ok func(*cobra.Command) bool) string {
 	var known []string
 	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
+		if ok(c) {
 			known = append(known, c.Name())
 		}
 	}
 	if near := specs.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
+		return fmt.Sprintf("did you mean %q?", prefix+near)
 	}
 	return HelpHint(cmd)
 }
@@ -141,10 +147,12 @@ func (o *Once) String() string {
 
 func (o *Once) Set(s string) error {
 	if o.given {
-		return errors.New("given twice")
+		return errTwice
 	}
 	*o.Value, o.given = s, true
 	return nil
 }
+
+var errTwice = errors.New("given twice")
 
 func (*Once) Type() string { return "string" }

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // helpCommand replaces the help command of cobra. It refuses an unknown topic.
@@ -22,7 +26,9 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return Usage(HelpHint(root), "no help about %q", strings.Join(args, " "))
+				return Usage(near(root, strings.Join(args, " "), root.CommandPath()+" help ", func(c *cobra.Command) bool {
+					return c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand()
+				}), "no help about %q", strings.Join(args, " "))
 			}
 			return found.Help()
 		},
@@ -35,6 +41,25 @@ Exit codes:
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
+	}
+}
+
+// helpColumns is how many columns a help text has at most.
+const helpColumns = 80
+
+// narrow makes a help function wrap its text.
+func narrow(a *App, help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	width := helpColumns
+	if n := a.layout.Columns; n > 0 {
+		width = min(n, width)
+	}
+	return func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(out)
+		_, _ = io.WriteString(out, screen.Help(text.String(), width))
 	}
 }
 

@@ -33,7 +33,7 @@ func (p *Progress) Tell() {
 
 // Show shows a text, unless the work has just begun or the line has just changed.
 func (p *Progress) Show(text string) {
-	if !p.app.TTY {
+	if !p.app.Redraws() {
 		return
 	}
 	now := p.app.Now()
@@ -43,6 +43,9 @@ func (p *Progress) Show(text string) {
 	p.last, p.shown = now, true
 	fmt.Fprintf(p.app.Stderr, "\r\x1b[K%s", p.app.Term.Paint(screen.Dim, text))
 }
+
+// Redraws reports whether stderr is a terminal that can write a line again.
+func (a *App) Redraws() bool { return a.TTY && a.Env("TERM") != "dumb" }
 
 // Clear takes the line from the terminal.
 func (p *Progress) Clear() {

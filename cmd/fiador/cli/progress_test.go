@@ -13,7 +13,7 @@ func TestLedgerProgress(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer
 		now := time.Unix(0, 0)
-		a := &App{System: System{TTY: tty, Stderr: &screen, Now: func() time.Time { now = now.Add(200 * time.Millisecond); return now }}}
+		a := &App{System: System{TTY: tty, Stderr: &screen, Env: func(string) string { return "" }, Now: func() time.Time { now = now.Add(200 * time.Millisecond); return now }}}
 		p := NewProgress(a, 5000)
 		for range 5000 {
 			p.Tell()

@@ -27,6 +27,9 @@ type Source struct {
 	Path  string
 }
 
+// Text returns the file for errors about its text.
+func (s Source) Text() runerr.Text { return runerr.Text{Name: s.Path, Src: s.Bytes} }
+
 // Read reads a whole file, or standard input for "-". It reads regular files, pipes,
 // sockets and character devices, at most one byte more than most, and gives up after five seconds
 // without a byte. Its error is a RUN_E001.
@@ -77,7 +80,7 @@ func (a *App) Chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 				}
 				if c.err != nil {
 					if !errors.As(c.err, new(*result.RunError)) {
-						c.err = runerr.Unreadable(path, runerr.Reason(c.err), "")
+						c.err = missing(name, c.err)
 					}
 					yield(nil, c.err)
 					return
@@ -190,6 +193,18 @@ func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 		}
 	}
 	err = io.EOF
+}
+
+// missing is the error for a file that cannot be opened or read. It asks for a file of a
+// similar name if there is none of that name.
+func missing(name string, err error) *result.RunError {
+	e := runerr.Unreadable(screen.Path(name), runerr.Reason(err), "")
+	if errors.Is(err, fs.ErrNotExist) {
+		if near := runerr.NearFile(name); near != "" {
+			e.Hint = near + e.Remedy()
+		}
+	}
+	return e
 }
 
 // open opens a file that can be read from start to end. It returns the size of a regular

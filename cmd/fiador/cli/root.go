@@ -4,9 +4,11 @@ import (
 	"context"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness/runerr"
 )
 
@@ -18,10 +20,11 @@ func Run(ctx context.Context, args []string, sys System, commands func(a *App, a
 	a := NewApp(sys)
 	defer func() {
 		if p := recover(); p != nil {
-			status = a.Report(runerr.Panicked())
+			status = a.failed(runerr.Panicked())
 		}
 	}()
 	root := Root(a, commands(a, args...)...)
+	a.format = formatOf(root, args)
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
@@ -31,13 +34,44 @@ func Run(ctx context.Context, args []string, sys System, commands func(a *App, a
 		err = Unprinted(a.out.err)
 	}
 	if err != nil {
-		status = a.Report(err)
+		status = a.failed(err)
 		if cmd != nil && cmd.Annotations[FailsWith] != "" {
 			status, _ = strconv.Atoi(cmd.Annotations[FailsWith])
 		}
 		return status
 	}
 	return a.Status
+}
+
+// failed reports why the command has no answer. An agent reads standard output alone, so it
+// finds the error there too.
+func (a *App) failed(err error) int {
+	if a.format == report.FormatAgent {
+		_ = a.Print(report.AgentError(runerr.Of(err)))
+	}
+	return a.Report(err)
+}
+
+// formatOf returns the last value of --format of a command line. It also finds the format if
+// another flag of the line is wrong. A command without that flag has no format: its --format
+// belongs to the program that it starts.
+func formatOf(root *cobra.Command, args []string) (format string) {
+	if cmd, _, err := root.Find(args); err == nil && !cmd.HasSubCommands() && cmd.Flags().Lookup("format") == nil {
+		return ""
+	}
+	for i, arg := range args {
+		value, ok := strings.CutPrefix(arg, "--format")
+		switch {
+		case arg == "--":
+			return format
+		case !ok:
+		case strings.HasPrefix(value, "="):
+			format = value[1:]
+		case value == "" && i+1 < len(args):
+			format = args[i+1]
+		}
+	}
+	return format
 }
 
 // FailsWith is the annotation of a command with the exit status, in decimal digits, of its
@@ -49,8 +83,8 @@ func Root(a *App, commands ...*cobra.Command) *cobra.Command {
 	root := Group(&cobra.Command{
 		Use:   "fiador",
 		Short: "the safety catch for agent intents",
-		Long: `Fiador reads what an agent wants to do, decides under a policy profile whether
-it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
+		Long: `Fiador reads what an agent wants to do, and decides under a policy profile whether the
+agent may do it. The answer is BUNDLE (allowed, with the plan), CLARIFY (not yet, with
 questions) or REFUSE (no, with the reason).
 
 Fiador sends nothing but prompts, and these only to the models that
@@ -67,11 +101,18 @@ Exit codes:
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
 	}, commands...)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return Usage(HelpHint(cmd), "%s", err)
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(narrow(a, root.HelpFunc()))
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	Complete(root, "color", "auto", "always", "never")
+	root.PersistentFlags().BoolVar(&a.full, "full", false, "print hashes whole on the terminal")
+	help, version := root.RunE, root.Flags().Bool("version", false, "print what the command version prints")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if c, _, err := root.Find([]string{"version"}); *version && err == nil {
+			return c.RunE(c, nil)
+		}
+		return help(cmd, args)
+	}
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

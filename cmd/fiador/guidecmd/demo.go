@@ -87,7 +87,7 @@ func demo(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	t := cli.Terminal{W: &out, Color: a.Page.Color, Columns: a.Layout().Columns}
 	for _, d := range demoIntents() {
 		path := filepath.Join(dir, d.file)
 		if err := cli.WriteFile(path, []byte(d.text), nil); err != nil {
@@ -128,9 +128,9 @@ func demo(ctx context.Context, a *cli.App) error {
 		"compare " + filepath.Join(dir, "deploy.result.json") + " " + filepath.Join(dir, "install.result.json"),
 		"help exit-codes",
 	} {
-		t.Line("  " + name + " " + line)
+		t.Command("  " + name + " " + line)
 	}
-	return a.Print(out.Bytes())
+	return a.Say(out.Bytes())
 }
 
 // invocation returns the name by which the reader of the demo calls this program. A build

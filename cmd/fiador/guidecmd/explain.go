@@ -1,4 +1,4 @@
-// Package guidecmd has the commands that explain Fiador: explain, demo, schema and version.
+// Package guidecmd has the commands that explain Fiador: explain, answer, demo, schema and version.
 // They change nothing.
 package guidecmd
 
@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -39,12 +40,13 @@ func Explain(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "say what a code means, or why an intent was decided as it was",
-		Long: `Explain prints the record of CODE: an error code (RUN_E003), an invariant (RS5) or
-the id of a rule (CMD_NOT_ALLOWED), those of --policy and --org-policy included.
-Without CODE it lists them all.
+		Long: `Explain prints the record of CODE. CODE is an error code (RUN_E003), an invariant (RS5),
+a word of a comparison (regression) or the id of a rule (CMD_NOT_ALLOWED). The rules of
+--policy and --org-policy count too. Where a code stands for several things, it prints a
+record of each. Without CODE it lists them all.
 
-With --intent it decides that intent. For every answer of the policy it says which
-rule gave it, where the rule stands, which value the rule fired on, and what would be
+With --intent it decides that intent. For every answer of the policy it names the rule,
+where the rule stands, and the value that the rule fired on. It also says what would be
 accepted instead. For every permitted effect it says which rule permits it.
 
 Exit codes:
@@ -88,6 +90,13 @@ type rulePlace struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"`
 	Priority int      `json:"priority"`
+
+	// Of a rule that asks: an answer in the intent settles its question, and of the options
+	// only some.
+	Answerable bool     `json:"answerable"`
+	Settling   []string `json:"settling"`
+
+	settled string
 }
 
 // codes returns the records of the program, and those of the rules of a policy. A
@@ -112,7 +121,7 @@ func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord,
 	for _, r := range rules {
 		list = append(list, codeRecord{
 			Record: result.Record{ID: r.ID, Kind: result.RecordRule, Title: r.Title, Why: r.Description, Fix: r.Fix, Since: r.Since},
-			Rule:   &rulePlace{r.Kinds, r.Layer, r.Module, cmp.Or(r.File, r.Module), r.Line, r.Priority}, Severity: weights[r.ID],
+			Rule:   &rulePlace{r.Kinds, r.Layer, r.Module, cmp.Or(r.File, r.Module), r.Line, r.Priority, r.Answerable, cli.OrEmpty(r.Settling), r.Settled()}, Severity: weights[r.ID],
 		})
 	}
 	return list, nil
@@ -133,12 +142,12 @@ func explainCode(ctx context.Context, a *cli.App, code string, f explainFlags) e
 		if strings.EqualFold(r.ID, id) {
 			found = append(found, r)
 		}
-		ids = append(ids, r.ID)
+		ids = append(ids, strings.ToUpper(r.ID))
 	}
 	if len(found) == 0 {
 		hint := "fiador explain lists every code; --policy adds those of a profile"
 		if near := specs.Nearest(strings.ToUpper(id), ids); near != "" {
-			hint = fmt.Sprintf("did you mean %q? ", near) + hint
+			hint = fmt.Sprintf("did you mean %q? ", list[slices.Index(ids, near)].ID) + hint
 		}
 		return cli.Usage(hint, "no record of %q", code)
 	}
@@ -172,6 +181,9 @@ func (r codeRecord) text(t cli.Terminal) {
 		}
 	}
 	field("weight", strings.Join(weights, ", "))
+	if r.Rule.settled != "" {
+		field("asks", "its question is settled by "+r.Rule.settled)
+	}
 }
 
 // fields returns a function that writes a name and a text, unless the text is empty. Names
@@ -184,19 +196,19 @@ func fields(t cli.Terminal, width int) func(name, text string) {
 	}
 }
 
-// listCodes prints the id and the title of every record.
+// listCodes prints the id, the kind and the title of every record.
 func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
 	list, err := codes(ctx, a, f.GateFlags)
 	if err != nil {
 		return err
 	}
 	return cli.PrintAs(a, f.format, list, func(t cli.Terminal) {
-		width := 0
+		ids, kinds := 0, 0
 		for _, r := range list {
-			width = max(width, len(r.ID))
+			ids, kinds = max(ids, len(r.ID)), max(kinds, len(r.Kind))
 		}
 		for _, r := range list {
-			t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
+			t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", ids, r.ID)), t.Paint(screen.Dim, fmt.Sprintf("%-*s", kinds, r.Kind)), screen.Plain(r.Title))
 		}
 	})
 }
@@ -222,12 +234,12 @@ func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
 	if err != nil {
 		return err
 	}
-	e := explained{Explanation: x, src: src}
+	e := explained{Explanation: x, src: src, answer: answerCommand(f.intent, f.GateFlags, f.tools)}
 	pointers := make([]string, len(x.Reasons))
 	for i, r := range x.Reasons {
 		pointers[i] = r.Path
 	}
-	e.places = report.Positions(src.Bytes, pointers)
+	e.places = canon.Places(src.Bytes, pointers)
 	return cli.PrintAs(a, f.format, e.document(), e.text)
 }
 
@@ -235,14 +247,14 @@ func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
 type explained struct {
 	harness.Explanation
 	src    cli.Source
-	places []report.Position
+	places []canon.Position
+	answer []string // the command that says how to answer
 }
 
 // text prints the outcome, each answer of the policy with its rule, and each effect
 // with the rule that permits it.
 func (e explained) text(t cli.Terminal) {
-	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
-	t.Line(t.Paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.Path), fmt.Sprintf("profile %q", e.Profile.Name))
+	t.Line(t.Paint(outcomeStyle(e.Decision.Outcome), string(e.Decision.Outcome)), screen.Plain(e.src.Path), fmt.Sprintf("profile %q", e.Profile.Name))
 	for i, r := range e.Reasons {
 		t.Line()
 		e.reason(t, r, e.places[i])
@@ -267,6 +279,11 @@ func (e explained) text(t cli.Terminal) {
 	}
 }
 
+// outcomeStyle returns the colour of an outcome.
+func outcomeStyle(o kernel.Outcome) string {
+	return map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[o]
+}
+
 // denied reports whether a denial points to an effect, or into it.
 func (e explained) denied(effect kernel.Effect) bool {
 	return slices.ContainsFunc(e.Reasons, func(r harness.Reason) bool {
@@ -276,7 +293,7 @@ func (e explained) denied(effect kernel.Effect) bool {
 
 // reason prints one answer with its place, its value and its rule. An answer that did
 // not decide the outcome is marked.
-func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) {
+func (e explained) reason(t cli.Terminal, r harness.Reason, at canon.Position) {
 	head := []string{t.Paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
 	if !r.Decides {
 		head = append(head, t.Paint(screen.Dim, "(did not decide)"))
@@ -289,6 +306,9 @@ func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) 
 	field("why", r.Why)
 	field("fix", r.Fix)
 	field("answers", report.Answers(r.Options))
+	if r.Needs() == kernel.NeedAnswer {
+		field("answer", transcript.Quote(e.answer)+" says how")
+	}
 	if r.Module == kernel.ModuleKernel {
 		field("rule", "none: the kernel refuses what no rule permits")
 		return
@@ -328,20 +348,25 @@ func effectValue(e kernel.Effect) string {
 // intent, from 1 on, the column in UTF-16 code units. Source is absent for a refusal of
 // the kernel itself.
 type findingDocument struct {
-	Rule    string        `json:"rule"`
-	ID      string        `json:"id"`
-	Title   string        `json:"title"`
-	Why     string        `json:"why"`
-	Text    string        `json:"text"`
-	Fix     string        `json:"fix"`
-	Path    string        `json:"path"`
-	Value   any           `json:"value"`
-	Layer   string        `json:"layer"`
-	Decides bool          `json:"decides"`
-	Line    int           `json:"line"`
-	Column  int           `json:"column"`
-	Options []string      `json:"options"`
-	Source  *policy.Place `json:"source,omitempty"`
+	Rule    string   `json:"rule"`
+	ID      string   `json:"id"`
+	Title   string   `json:"title"`
+	Why     string   `json:"why"`
+	Text    string   `json:"text"`
+	Fix     string   `json:"fix"`
+	Path    string   `json:"path"`
+	Value   any      `json:"value"`
+	Layer   string   `json:"layer"`
+	Decides bool     `json:"decides"`
+	Line    int      `json:"line"`
+	Column  int      `json:"column"`
+	Options []string `json:"options"`
+
+	// Of a question: its id, and whether an answer in the intent settles it.
+	QuestionID string `json:"question_id,omitempty"`
+	Answerable bool   `json:"answerable,omitempty"`
+
+	Source *policy.Place `json:"source,omitempty"`
 }
 
 // effectDocument is one effect of the intent with the rules that permit it. Without
@@ -367,6 +392,9 @@ func (e explained) document() any {
 			Rule: r.Rule, ID: r.ID, Title: r.Title, Why: r.Why, Text: r.Text, Fix: r.Fix,
 			Path: r.Path, Value: r.Value, Layer: r.Module, Decides: r.Decides,
 			Line: e.places[i].Line, Column: e.places[i].Column, Options: cli.OrEmpty(r.Options),
+		}
+		if r.Rule == "clarify" {
+			findings[i].QuestionID, findings[i].Answerable = r.QuestionID(), r.Needs() == kernel.NeedAnswer
 		}
 		if r.Module != kernel.ModuleKernel {
 			findings[i].Source = new(placeOf(r.Place))

@@ -16,7 +16,8 @@ func Schema(a *cli.App) *cobra.Command {
 		Use:   "schema NAME",
 		Short: "print a JSON Schema",
 		Long: `Schema prints one of the JSON Schemas (draft-07) that fiador checks documents
-against: ` + strings.Join(specs.Names(), ", ") + `.
+against. NAME is one of these:
+  ` + strings.Join(specs.Names(), "\n  ") + `
 
 Exit codes:
   0  the schema was printed

@@ -66,10 +66,10 @@ func Environment(*cli.App) *cobra.Command {
                   safe-run: contract or rfc; --log-names wins over it
   PATH            safe-run and conformance: where they look for the command
   SAFE_RUN_BIN    the wrappers of safe-run: the program; conformance passes it on
-  TMPDIR          where demo makes its folder, executions make their copies,
-                  safe-run keeps output that does not fit into memory (by
-                  default /var/tmp), and transcript keeps a long log from
-                  a pipe
+  TMPDIR          where demo makes its folder, executions make their copies, and
+                  transcript keeps a long log from a pipe. Safe-run keeps
+                  output there that does not fit into memory; by default
+                  /var/tmp
   XDG_STATE_HOME  where the journal of outputs is kept while they are applied;
                   by default .local/state in HOME
   HOME            see XDG_STATE_HOME

@@ -79,7 +79,7 @@ func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error 
 		default:
 			text += "  " + entryCount(ca.Size)
 		}
-		return a.Print([]byte(text + "\n"))
+		return a.Say([]byte(text + "\n"))
 	}
 	a.Status = cli.ExitRejected
 	return a.Print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.Page.Paint(screen.Red, "FORKED"), c.Common,
@@ -134,7 +134,7 @@ func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) 
 	}
 	a.RejectIf(lost > 0)
 	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", screen.Count(len(list), "receipt"), len(list)-lost, lost)
-	return a.Print([]byte(b.String()))
+	return a.Say([]byte(b.String()))
 }
 
 // receipts reads the receipts beneath a folder. A file with the name of a receipt that
@@ -182,11 +182,11 @@ func publishCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish DIR",
 		Short: "write the ledger as a static log that any auditor can read",
-		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR in the form of
-C2SP tlog-tiles: hash tiles, entry bundles and the checkpoint, which comes last. A web
-server can serve the folder as it is. Publishing again writes what is new, and refuses
-a ledger that lacks what is published. Give the log a folder of its own: other files in
-it stay as they are.
+		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR in the form of C2SP
+tlog-tiles. These are hash tiles, entry bundles and the checkpoint, which comes last. A
+web server can serve the folder as it is. Publishing again writes what is new, and
+refuses a ledger that lacks what is published. Give the log a folder of its own: other
+files in it stay as they are.
 
 Exit codes:
   0  done
@@ -249,5 +249,5 @@ func publishLedger(ctx context.Context, a *cli.App, r *disk.Reader, source, dir 
 	case err != nil:
 		return cli.NotWritten(dir, err)
 	}
-	return a.Print(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
+	return a.Say(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
 }

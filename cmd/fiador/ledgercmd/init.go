@@ -99,7 +99,7 @@ Exit codes:
 			if err != nil {
 				return ledgers.Error(dir, err)
 			}
-			return a.Print([]byte(strings.Join(did, "\n") + "\n"))
+			return a.Say([]byte(strings.Join(did, "\n") + "\n"))
 		},
 	}
 	f.Register(cmd, " (default: FIADOR_LEDGER)")

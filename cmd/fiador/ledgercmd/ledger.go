@@ -21,9 +21,10 @@ func Ledger(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
-		Long: `The commands of a ledger: a folder with one line for every decision, in a tree
-whose root is signed (C2SP tlog-tiles). Runs are recorded with "fiador run --ledger".
---ledger names the folder, or else FIADOR_LEDGER; no command searches for it.
+		Long: `Ledger makes ledgers, reads them, and proves what was recorded. A ledger is a folder
+with one line for every decision, in a tree whose root is signed (C2SP tlog-tiles). Runs
+are recorded with "fiador run --ledger". --ledger names the folder, or else
+FIADOR_LEDGER; no command searches for it.
 
 Exit codes:
   0  done, and nothing is wrong
@@ -46,7 +47,7 @@ func proofError(name string, err error) error {
 // refuted prints what is wrong, after one word for it, and makes the exit status 1.
 func refuted(a *cli.App, word, format string, args ...any) error {
 	a.Status = cli.ExitRejected
-	return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, word), screen.Plain(fmt.Sprintf(format, args...))))
+	return a.Say(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, word), screen.Plain(fmt.Sprintf(format, args...))))
 }
 
 // progressOf shows the progress of long work on a ledger. tell takes the number of

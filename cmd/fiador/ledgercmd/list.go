@@ -42,15 +42,19 @@ Formats:
          ids of open runs
   jsonl  one canonical object a line: the members of the record, and index
   csv    RFC 4180 with a header; what the record does not have is empty. A cell that
-         begins with =, +, -, @ or ' has one more ' before it, so that no spreadsheet
-         takes it for a formula
+         begins with =, +, -, @ or ' has one more ' before it. So no spreadsheet
+         takes the cell for a formula
 
-The columns of csv: index, timestamp, kind, run_id, result_kind, accepted, reasons
-(joined with "|"), policy, mode, execution_mode, intent_sha256, bundle_sha256,
-policy_sha256, input_sha256, decision_sha256, canonical_sha256, result_sha256,
-evidence_sha256, evidence_size, kernel_version, code, rule_id, clock_behind_ms,
-format, origin, key, repairs (a JSON array), work_item_id, work_plan_sha256,
-work_base, work_before, work_after, work_receipt.
+The columns of csv, in their order:
+  entry      index, timestamp, kind, run_id
+  decision   result_kind, accepted, reasons (joined with "|"), policy, mode,
+             execution_mode
+  hashes     intent_sha256, bundle_sha256, policy_sha256, input_sha256,
+             decision_sha256, canonical_sha256, result_sha256, evidence_sha256
+  others     evidence_size, kernel_version, code, rule_id, clock_behind_ms
+  ledger     format, origin, key, repairs (a JSON array)
+  work item  work_item_id, work_plan_sha256, work_base, work_before, work_after,
+             work_receipt
 
 List believes what it reads; "fiador ledger verify" is what proves it. An entry that
 cannot be read ends the list with exit code 2.
@@ -135,7 +139,7 @@ func newEntryWriter(ctx context.Context, a *cli.App, f listFlags, l *lister, out
 		return newCSVWriter(out)
 	}
 	return &listWriter{
-		out: out, t: a.Page, width: width(a), digits: len(strconv.FormatInt(l.Size()-1, 10)),
+		out: out, t: a.Page, layout: a.Layout(), digits: len(strconv.FormatInt(l.Size()-1, 10)),
 		relative: f.relative, now: a.Now(),
 		isOpen: func(index int64, runID string) (bool, error) { return l.isOpen(ctx, index, runID) },
 	}

@@ -14,7 +14,7 @@ func TestProgressOfLedger(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer
-		a := &cli.App{System: cli.System{Stderr: &screen, TTY: tty, Now: func() time.Time { return now }}}
+		a := &cli.App{System: cli.System{Stderr: &screen, TTY: tty, Env: func(string) string { return "" }, Now: func() time.Time { return now }}}
 		tell, clear := progressOf(a, 5000)
 		tell(1024)
 		if screen.Len() > 0 {

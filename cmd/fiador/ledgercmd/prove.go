@@ -24,9 +24,9 @@ func proveCommand(a *cli.App) *cobra.Command {
 		Use:   "prove N|RUN",
 		Short: "prove to a stranger that a run is in the ledger",
 		Long: `Prove prints a proof (C2SP tlog-proof) that an entry is in the tree of the newest
-checkpoint: the entry itself, the hashes that lead to the root, and the checkpoint.
-Whoever has the verifier key can check the proof, without the ledger. RUN is the id of
-a run, and stands for the run's last entry.
+checkpoint. The proof has the entry itself, the hashes that lead to the root, and the
+checkpoint. Whoever has the verifier key can check the proof, without the ledger. RUN is
+the id of a run, and stands for the run's last entry.
 
 A number N is the index of an entry; with --run it is the id of a run. If it could be
 both, write "+N" for the entry.
@@ -216,7 +216,7 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 				return err
 			}
 		}
-		return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
+		return a.Say(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
 	})
 }
 

@@ -43,9 +43,9 @@ func replayCommand(a *cli.App) *cobra.Command {
 		Use:   "replay [N|RUN]",
 		Short: "decide recorded decisions again, and say whether the answer is the same",
 		Long: `Replay decides the intent of a recorded decision again, from the evidence of that
-decision alone: the intent, the input of the policy, and the policy text that decided
-then. Nothing is executed; what an execution observed is taken from the recorded
-result. Without N or RUN, the flags choose many decisions.
+decision alone. The evidence has the intent, the input of the policy, and the policy
+text that decided then. Nothing is executed; what an execution observed is taken from
+the recorded result. Without N or RUN, the flags choose many decisions.
 
 A number N is the index of an entry; with --run it is the id of a run. If it could be
 both, write "+N" for the entry.

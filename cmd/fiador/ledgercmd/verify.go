@@ -43,8 +43,8 @@ and --key the key that you trust.
 Exit codes:
   0  clean
   1  tampering: the entry is named; evidence that is gone or altered; or UNSIGNED:
-     there is no checkpoint at all, so that nobody can tell whether entries are
-     missing at the end
+     there is no checkpoint at all. Without a checkpoint nobody can tell whether
+     entries are missing at the end
   2  it could not be decided: an unknown key, a ledger that cannot be read`,
 		Example: `  fiador ledger verify --ledger ./ledger --key gate.pub
   fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles

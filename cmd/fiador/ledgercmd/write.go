@@ -5,13 +5,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/report"
@@ -104,7 +101,7 @@ func (w csvWriter) end(ledger.Open) error {
 type listWriter struct {
 	out      *bufio.Writer
 	t        cli.Terminal
-	width    int // columns of the terminal; 0: lines are not cut
+	layout   screen.Layout
 	digits   int // digits of an index
 	relative bool
 	now      time.Time
@@ -153,7 +150,7 @@ func (w *listWriter) entry(index int64, e disk.Entry) error {
 	return w.line(strconv.FormatInt(index, 10), when, outcome, r.Policy, intent[:min(len(intent), wideIntent)], r.RunID, listWhy(r), style, "")
 }
 
-// line writes one line, cut to the width of the terminal.
+// line writes one line. On a narrow terminal it goes on in the next one.
 func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style, rest string) error {
 	timeWidth := wideTime
 	if w.relative {
@@ -165,7 +162,7 @@ func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style
 		{fmt.Sprintf("%-*s", wideOutcome, outcome), style}, {fmt.Sprintf("%-*s", wideProfile, profile), rest},
 		{fmt.Sprintf("%-*s", wideIntent, intent), rest},
 	}
-	if w.width == 0 || w.width >= wideTerminal {
+	if w.layout.Columns == 0 || w.layout.Columns >= wideTerminal {
 		cells = append(cells, cell{fmt.Sprintf("%-*s", wideRun, run), rest})
 	}
 	cells = append(cells, cell{why, rest})
@@ -174,22 +171,13 @@ func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style
 	}
 	cells[len(cells)-1].text = strings.TrimRight(cells[len(cells)-1].text, " ")
 	var b strings.Builder
-	left := w.width
 	for i, c := range cells {
 		if i > 0 {
 			b.WriteString("  ")
-			left -= 2
-		}
-		if w.width > 0 && len(c.text) > left {
-			if left > 0 {
-				b.WriteString(w.t.Paint(c.style, c.text[:left-1]+"…"))
-			}
-			break
 		}
 		b.WriteString(w.t.Paint(c.style, c.text))
-		left -= len(c.text)
 	}
-	_, err := w.out.WriteString(b.String() + "\n")
+	_, err := w.out.WriteString(w.layout.Text(b.String()) + "\n")
 	return err
 }
 
@@ -247,17 +235,4 @@ func ago(d time.Duration) string {
 		}
 	}
 	return fmt.Sprintf("%ds ago", d/time.Second)
-}
-
-// width returns the number of columns of standard output. It returns 0 if standard output
-// is no terminal, or if the terminal does not report its width.
-func width(a *cli.App) int {
-	if !a.OutTTY {
-		return 0
-	}
-	w, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil || w < 20 {
-		return 0
-	}
-	return w
 }

@@ -12,9 +12,10 @@ func Pack(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "pack",
 		Short: "verify, show, sign and archive run packs",
-		Long: `A run pack proves one run to a reader who has nothing else. It is a folder, or an
-archive of one. It has the RunResult, the bundle, the policy, what was observed of an
-execution, and the run's lines of the ledger. fiador run --pack writes one.
+		Long: `Pack verifies, shows, signs and archives run packs. A run pack proves one run to a
+reader who has nothing else. It is a folder, or an archive of one. It has the RunResult,
+the bundle, the policy, what was observed of an execution, and the run's lines of the
+ledger. fiador run --pack writes one.
 
 Exit codes:
   0  done, and every pack is valid

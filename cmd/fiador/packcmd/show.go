@@ -23,6 +23,7 @@ import (
 type packShowFlags struct {
 	policy string
 	file   string
+	format string
 }
 
 func showCommand(a *cli.App) *cobra.Command {
@@ -30,9 +31,12 @@ func showCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PACK",
 		Short: "show what a run pack says",
-		Long: `Show prints what a pack says of its run, for people: outcome, policy, what was
-executed and changed, on what machine, and the hash of every file. The last lines say
-whether the pack is valid: what an invalid pack says is worth nothing.
+		Long: `Show prints for people what a pack says of its run. It names the outcome, the policy,
+what was executed and changed, the machine, and the hash of every file. The last lines
+say whether the pack is valid: what an invalid pack says is worth nothing.
+
+With --format json it prints one canonical object. The object has files, verified (as
+pack verify prints it), the documents of the pack, signers, and the place in a ledger.
 
 --file prints the bytes of one file and nothing else. On a terminal characters that do
 not show are escaped.
@@ -44,9 +48,17 @@ Exit codes:
 		Example: `  fiador pack show ./pack
   fiador pack show pack.tar.gz --file run.json | fiador verify -`,
 		Args: cli.ExactArgs("PACK"),
-		RunE: func(_ *cobra.Command, args []string) error { return showPack(a, args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "policy", "file"); err != nil {
+				return err
+			}
+			if f.file != "" && cmd.Flags().Changed("format") {
+				return cli.Unfit("leave one of the two out", "--file prints a file as it is, and --format a summary")
+			}
+			return showPack(a, args[0], f)
+		},
 	}
-	cli.RefuseEmpty(cmd, "policy", "file")
+	cli.FormatFlag(cmd, &f.format, "human", "json")
 	flags := cmd.Flags()
 	policies.ProfileFlag(cmd, &f.policy, "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
@@ -71,7 +83,7 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 	}
 	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.Options(a, given)), Hint: packs.TopHint(p)}
 	a.Status = v.Status()
-	return cli.PrintText(a, func(t cli.Terminal) {
+	return cli.PrintAs(a, f.format, documentOf(p, v), func(t cli.Terminal) {
 		s := packSheet{t: t, p: p}
 		s.run()
 		if a.Status != cli.ExitRejected {
@@ -81,6 +93,61 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 		s.claims(v.Verdict.Claims)
 		v.Human(t)
 	})
+}
+
+// packDocument is a pack in the form that --format json prints. An invalid pack has no
+// documents: what it says is worth nothing.
+type packDocument struct {
+	Verified any            `json:"verified"`
+	Digest   string         `json:"digest,omitempty"`
+	Run      any            `json:"run,omitempty"`
+	Evidence *pack.Evidence `json:"evidence,omitempty"`
+	Runner   *pack.Runner   `json:"runner,omitempty"`
+	Files    []packedFile   `json:"files"`
+	Signers  []string       `json:"signers"`
+	Recorded *packedEntry   `json:"recorded,omitempty"`
+}
+
+// packedFile is one entry of a pack. An entry that is no regular file has no size.
+type packedFile struct {
+	Name   string            `json:"name"`
+	Kind   string            `json:"kind,omitempty"`
+	Size   *int              `json:"size,omitempty"`
+	SHA256 canon.ContentHash `json:"sha256,omitempty"`
+}
+
+// packedEntry is the place in a ledger that the receipt of a pack names.
+type packedEntry struct {
+	Origin string `json:"origin"`
+	Index  int64  `json:"index"`
+}
+
+func documentOf(p *pack.Pack, v packs.Verified) packDocument {
+	d := packDocument{Verified: v.Document(), Signers: cli.OrEmpty(v.Verdict.Claims.Signers)}
+	for _, e := range p.Entries {
+		if e.Text == nil {
+			d.Files = append(d.Files, packedFile{Name: e.Name, Kind: fmt.Sprint(e.Kind)})
+			continue
+		}
+		d.Files = append(d.Files, packedFile{Name: e.Name, Size: new(len(e.Text)), SHA256: canon.Sum(e.Text)})
+	}
+	d.Files = cli.OrEmpty(d.Files)
+	if c := v.Verdict.Claims; c.Origin != "" {
+		d.Recorded = &packedEntry{c.Origin, c.Index}
+	}
+	if v.Status() == cli.ExitRejected {
+		return d
+	}
+	if doc, err := canon.Parse(p.File(pack.RunFile), result.MaxBytes); err == nil {
+		d.Run = doc.Value()
+		if obj, ok := doc.Value().(map[string]any); ok {
+			hash, _ := result.Digest(obj)
+			d.Digest = string(hash)
+		}
+	}
+	d.Evidence, _ = p.Evidence()
+	d.Runner, _ = p.Runner()
+	return d
 }
 
 // printPacked prints one file of a pack as it is. On a terminal it escapes invisible

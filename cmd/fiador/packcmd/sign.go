@@ -86,7 +86,7 @@ func signPacks(a *cli.App, names []string, f packSignFlags) error {
 		a.Status = max(a.Status, status)
 	}
 	if len(signed) == 0 {
-		return a.Print(out.Bytes())
+		return a.Say(out.Bytes())
 	}
 	return cli.PrintStanding(a, out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }

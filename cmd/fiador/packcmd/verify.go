@@ -119,7 +119,10 @@ func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFla
 			v.Human(cli.Terminal{W: &out, Color: a.Page.Color})
 		}
 	}
-	if a.OutTTY && f.format == "json" {
+	switch {
+	case f.format != "json":
+		return a.Say(out.Bytes())
+	case a.OutTTY:
 		return a.Print(screen.JSON(out.Bytes()))
 	}
 	return a.Print(out.Bytes())

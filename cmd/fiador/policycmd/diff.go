@@ -3,8 +3,10 @@ package policycmd
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +20,11 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
-// diffCommand decides the same intents under two profiles. The layers of --org-policy
+// diffCommand decides the same intents under two policies. The layers of --org-policy
 // and of --tree stand beside both.
 func diffCommand(a *cli.App) *cobra.Command {
 	var intents []string
@@ -29,17 +33,23 @@ func diffCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B --intents DIR",
 		Short: "show which verdicts change from one policy to another",
-		Long: `Diff decides every intent under profile A and under profile B. It prints each intent
+		Long: `Diff decides every intent under policy A and under policy B. It prints each intent
 that B decides otherwise: both outcomes, the reasons that B removes, and those that it
 adds. "wider" marks a milder outcome under B: BUNDLE is milder than CLARIFY, and CLARIFY
 is milder than REFUSE. "stricter" marks the opposite, and "reasons" the same outcome.
 
+A and B are each a profile, or a folder with the Rego of a layer, or several of these
+with + between. The package of a layer is gate.org.NAME or gate.repo.NAME. A side
+without a profile has the profile default. The layer of --tree stands beside both,
+unless A or B names a layer of a repository.
+
 Exit codes:
   0  no verdict changes
   1  at least one changes
-  2  a profile cannot be used, or an intent could not be decided`,
+  2  a policy cannot be used, or an intent could not be decided`,
 		Example: `  fiador policy diff strict default --intents intents/
-  fiador policy diff ./acme ./acme-next --intents intents/ --format json`,
+  fiador policy diff default org/ --intents intents/
+  fiador policy diff acme+org acme+org-next --intents intents/ --format json`,
 		Args: cli.ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(intents) == 0 {
@@ -67,7 +77,7 @@ type verdict struct {
 // diffPolicies prints each intent that the second profile decides otherwise, and the
 // counts. One such intent makes the exit status 1. The files are read twice, so it
 // refuses standard input, and intents that change between the two readings.
-func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f policies.GateFlags, format string) error {
+func diffPolicies(ctx context.Context, a *cli.App, names, intents []string, f policies.GateFlags, format string) error {
 	if slices.Contains(intents, "-") {
 		return cli.Unfit("name files: they are read twice", "--intents cannot be standard input")
 	}
@@ -75,10 +85,13 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 	if err != nil {
 		return err
 	}
+	sides, err := diffSides(names, f)
+	if err != nil {
+		return err
+	}
 	var lists [2][]verdict
-	for i, name := range profiles {
-		f.Policy = name
-		if lists[i], err = verdicts(ctx, a, files, f); err != nil || a.Status == cli.ExitError {
+	for i, s := range sides {
+		if lists[i], err = verdicts(ctx, a, files, s); err != nil || a.Status == cli.ExitError {
 			return err
 		}
 	}
@@ -100,7 +113,7 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 		B       string         `json:"b"`
 		Intents int            `json:"intents"`
 		Changes []otherVerdict `json:"changes"`
-	}{profiles[0], profiles[1], len(lists[0]), changes}, func(t cli.Terminal) {
+	}{names[0], names[1], len(lists[0]), changes}, func(t cli.Terminal) {
 		counts := map[string]int{}
 		for _, c := range changes {
 			counts[c.Kind]++
@@ -111,10 +124,83 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 	})
 }
 
+// diffSides finds the policies of both sides. The layer of the tree stands beside both, unless
+// a side names a layer of a repository, which stands for it.
+func diffSides(names []string, f policies.GateFlags) (sides [2]harness.Sources, err error) {
+	repo := false
+	for i, name := range names {
+		if sides[i], err = diffSide(name, f.Org); err != nil {
+			return sides, err
+		}
+		repo = repo || sides[i].Repo != nil
+	}
+	for i := range sides {
+		if !repo {
+			if err := policies.RepoLayer(&sides[i], f.Tree); err != nil {
+				return sides, err
+			}
+		}
+	}
+	return sides, nil
+}
+
+// diffSide finds the policy of one side: its profile, and its layers beside those of org.
+func diffSide(name string, org []string) (harness.Sources, error) {
+	var d desk
+	profile := "default"
+	var layers []string
+	for i, part := range sideParts(name) {
+		info, err := os.Stat(part)
+		builtin := slices.Contains(profiles.Names(), part)
+		switch {
+		case part == "":
+			return d.sources, cli.Unfit("name a profile or the folder of a layer on both sides of each +", "%s names no policy", cli.Quoted(name))
+		case !builtin && err != nil:
+			return d.sources, policies.Unusable("policy", part, runerr.Reason(err))
+		case !builtin && info.IsDir() && !hasProfile(part):
+			layers = append(layers, part)
+		case i == 0:
+			profile = part
+		default:
+			return d.sources, cli.Unfit("name the profile first, and then folders of layers, as in acme+org", "%s is no folder of a layer", cli.Quoted(part))
+		}
+	}
+	var err error
+	if d.sources, err = policies.Profile(profile, org...); err != nil {
+		return d.sources, err
+	}
+	for _, dir := range layers {
+		folder, err := policies.OpenFolder("policy", dir)
+		if err != nil {
+			return d.sources, err
+		}
+		l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
+		if err != nil {
+			return d.sources, runerr.Load(err)
+		}
+		if strings.HasPrefix(l.Package, policy.PrefixRepo) && d.sources.Repo != nil {
+			return d.sources, cli.Unfit("name one of them", "%s has two layers of a repository", cli.Quoted(name))
+		}
+		d.folder = &folder
+		if err := d.join(dir, l.Package); err != nil {
+			return d.sources, err
+		}
+	}
+	return d.sources, nil
+}
+
+// sideParts splits the name of a side at each plus sign, unless the whole name is a path.
+func sideParts(name string) []string {
+	if _, err := os.Lstat(name); err == nil {
+		return []string{name}
+	}
+	return strings.Split(name, "+")
+}
+
 // verdicts decides all intents under one policy. It reports each error of an intent, and
 // such an error sets the exit status.
-func verdicts(ctx context.Context, a *cli.App, files []intake.File, f policies.GateFlags) ([]verdict, error) {
-	gate, err := policies.OpenGate(ctx, a, f)
+func verdicts(ctx context.Context, a *cli.App, files []intake.File, s harness.Sources) ([]verdict, error) {
+	gate, err := harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,8 @@ func fmtCommand(a *cli.App) *cobra.Command {
 		Use:   "fmt PATH...",
 		Short: "lay out Rego files in the standard way",
 		Long: `Fmt rewrites every .rego file of the paths, those below folders included, in the
-standard layout of Rego, and prints the names of those that it changed. A file
-that cannot be parsed stays as it is. With - it formats standard input to standard
-output.
+standard layout of Rego. It prints the names of those that it changed. A file that
+cannot be parsed stays as it is. With - it formats standard input to standard output.
 
 Exit codes:
   0  every file is laid out

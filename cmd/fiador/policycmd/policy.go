@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/intake"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -31,9 +32,9 @@ func Policy(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "policy",
 		Short: "write, check, test and compare policies",
-		Long: `The commands of a policy's author. PATH is a folder with a profile.json and its
-Rego, or a folder with the Rego of an organisation's or a repository's layer
-(package gate.org.NAME or gate.repo.NAME).
+		Long: `Policy writes, checks, tests and compares policies. PATH is a folder with a profile.json
+and its Rego, or a folder with the Rego of a layer. A layer is an organisation's
+(package gate.org.NAME) or a repository's (package gate.repo.NAME).
 
 Exit codes:
   0  done, valid, passed, the same
@@ -93,10 +94,16 @@ func (d *desk) find(name, base string) error {
 		return d.openProfile(name)
 	}
 	d.dir = name
-	if _, err := os.Lstat(filepath.Join(name, harness.ProfileFile)); errors.Is(err, fs.ErrNotExist) {
+	if !hasProfile(name) {
 		return d.openLayer(name, base)
 	}
 	return d.openProfile(name)
+}
+
+// hasProfile says whether a folder has a profile.json.
+func hasProfile(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, harness.ProfileFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // openProfile opens a profile: a folder with a profile.json, or a file. A file of
@@ -118,22 +125,34 @@ func (d *desk) openProfile(name string) (err error) {
 // openLayer opens a folder of Rego without a profile.json, under the built-in profile
 // base. The package of the Rego must be gate.org.NAME or gate.repo.NAME.
 func (d *desk) openLayer(name, base string) error {
+	if err := d.openFolder(name, base); err != nil {
+		return err
+	}
+	l, err := policy.LoadLayer(*d.folder, policy.PrefixAny, policy.DefaultLimits())
+	if err != nil {
+		return runerr.Load(err)
+	}
+	return d.join(name, l.Package)
+}
+
+// openFolder opens a folder of Rego, which is to stand beside the built-in profile base.
+func (d *desk) openFolder(name, base string) error {
 	folder, err := policies.OpenFolder("PATH", name)
 	if err != nil {
 		return err
 	}
 	d.folder = &folder
-	if d.sources, err = policies.Profile(base); err != nil {
-		return err
-	}
-	l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
+	d.sources, err = policies.Profile(base)
+	return err
+}
+
+// join makes the folder the layer of its package.
+func (d *desk) join(name, pkg string) error {
 	switch {
-	case err != nil:
-		return runerr.Load(err)
-	case strings.HasPrefix(l.Package, policy.PrefixOrg):
-		d.sources.Org = []policy.Folder{folder}
-	case strings.HasPrefix(l.Package, policy.PrefixRepo):
-		d.sources.Repo = &folder
+	case strings.HasPrefix(pkg, policy.PrefixOrg):
+		d.sources.Org = append(d.sources.Org, *d.folder)
+	case strings.HasPrefix(pkg, policy.PrefixRepo):
+		d.sources.Repo = d.folder
 	default:
 		return runerr.New(result.CodeProfile, "folder "+cli.Quoted(name)+" has no "+harness.ProfileFile,
 			`add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`)
@@ -150,6 +169,12 @@ func (d desk) gate(ctx context.Context, a *cli.App) (*harness.Gate, error) {
 // for each intent, by the path of its file in the folder without the suffix. JSON Lines
 // are left out. It refuses two intents of one name, and an intent that cannot be read.
 func (d desk) intents(ctx context.Context, a *cli.App) (map[string]policy.Input, error) {
+	return d.eachIntent(ctx, a, d.open.Profile, func(_ string, err error) error { return err })
+}
+
+// eachIntent is intents under a profile. It calls fault with the file of each intent that is
+// refused, and goes on if fault returns nil. Such an intent has an empty input.
+func (d desk) eachIntent(ctx context.Context, a *cli.App, p kernel.Profile, fault func(file string, err error) error) (map[string]policy.Input, error) {
 	in := map[string]policy.Input{}
 	if d.folder == nil {
 		return in, nil
@@ -163,26 +188,29 @@ func (d desk) intents(ctx context.Context, a *cli.App) (map[string]policy.Input,
 		return nil, err
 	}
 	for _, t := range files {
-		if t.Err != nil {
-			return nil, t.Err
-		}
 		rel, err := filepath.Rel(filepath.Join(d.dir, intentsFolder), t.Name)
-		if err != nil || t.Lines() {
+		if err != nil || t.Err == nil && t.Lines() {
 			continue
 		}
-		src, err := a.Read(ctx, t.Name, canon.MaxIntentBytes)
-		if err != nil {
-			return nil, err
+		var src cli.Source
+		if err = t.Err; err == nil {
+			src, err = a.Read(ctx, t.Name, canon.MaxIntentBytes)
 		}
-		q, err := harness.Question(a.Specs, d.open.Profile, harness.Request{
-			Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
-		})
-		if err != nil {
-			return nil, err
+		var q policy.Input
+		if err == nil {
+			q, err = harness.Question(a.Specs, p, harness.Request{
+				Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+			})
 		}
-		key := strings.TrimSuffix(canon.Clean(filepath.ToSlash(rel)), filepath.Ext(rel))
-		if _, twice := in[key]; twice {
-			return nil, runerr.Unreadable(src.Path, "a second intent of the name "+cli.Quoted(key), "give each a name of its own")
+		shown := canon.Clean(filepath.ToSlash(rel))
+		key := strings.TrimSuffix(shown, filepath.Ext(rel))
+		if _, twice := in[key]; twice && err == nil {
+			err = runerr.Unreadable(src.Path, "a second intent of the name "+cli.Quoted(key), "give each a name of its own")
+		}
+		if err != nil {
+			if err := fault(d.folder.File(intentsFolder+"/"+shown), err); err != nil {
+				return nil, err
+			}
 		}
 		in[key] = q
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -24,8 +25,8 @@ func showCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [PROFILE]",
 		Short: "print a resolved profile and where each value comes from",
-		Long: `Show prints a resolved profile: every limit and list with its source, the layers
-that decide beside the profile, and what the profile allows but strict does not.
+		Long: `Show prints a resolved profile: every limit and list with its source. It also prints the
+layers that decide beside the profile, and what the profile allows but strict does not.
 PROFILE is a built-in name or a path; without it, default.
 
 Exit codes:
@@ -105,7 +106,7 @@ func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPol
 	}
 	if s.Origins == nil {
 		for _, name := range policy.Members() {
-			s.Origins = append(s.Origins, policy.Origin{Member: name, From: policy.FromProfile})
+			s.Origins = append(s.Origins, profile.Origin{Member: name, From: profile.FromProfile})
 		}
 	}
 	return s, nil
@@ -152,9 +153,9 @@ func (s shownPolicy) rows() []row {
 		if weights, ok := s.members[o.Member].(map[string]any); ok {
 			asked, _ := o.Asked.(map[string]any)
 			for _, id := range sortedNames(weights) {
-				one := policy.Origin{From: policy.FromBase, Asked: asked[id]}
+				one := profile.Origin{From: profile.FromBase, Asked: asked[id]}
 				if asked[id] == weights[id] {
-					one.From = policy.FromProfile
+					one.From = profile.FromProfile
 				}
 				rows = append(rows, row{screen.Plain(o.Member + "." + id), screen.Plain(valueLine(weights[id])), screen.Plain(s.origin(one))})
 			}
@@ -168,19 +169,19 @@ func (s shownPolicy) rows() []row {
 // origin names the source of a member's value in words. Where the base overrides a
 // wider value of profile.json, it names that value too (specs/policy-profile.md,
 // Extending a built-in profile).
-func (s shownPolicy) origin(o policy.Origin) string {
+func (s shownPolicy) origin(o profile.Origin) string {
 	asked := ""
-	if o.Asked != nil && o.From != policy.FromProfile {
+	if o.Asked != nil && o.From != profile.FromProfile {
 		asked = "; " + harness.ProfileFile + " asks for " + valueLine(o.Asked)
 	}
 	switch {
 	case s.gate.Builtin:
 		return ""
-	case o.From == policy.FromProfile:
+	case o.From == profile.FromProfile:
 		return harness.ProfileFile
-	case o.From == policy.FromAbsent:
+	case o.From == profile.FromAbsent:
 		return "not given"
-	case o.From == policy.FromBoth:
+	case o.From == profile.FromBoth:
 		return harness.ProfileFile + " and " + s.Extends + asked
 	}
 	return s.Extends + asked
@@ -212,7 +213,7 @@ func valueLine(v any) string {
 
 // memberDocument is a member of the profile: its origin and the value that counts.
 type memberDocument struct {
-	policy.Origin
+	profile.Origin
 	Value any `json:"value"`
 }
 

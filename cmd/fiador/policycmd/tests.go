@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,6 +17,8 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/scaffold"
+	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/policy/devel"
 	"github.com/fiador/fiador/profiles"
@@ -29,6 +33,7 @@ type testFlags struct {
 	threshold float64
 	coverage  bool
 	verbose   bool
+	data      bool
 }
 
 // testCommand runs the tests of a policy (specs/policy-contract.md, Tests). A given
@@ -49,13 +54,17 @@ has the input of the rules for each intent of the folder intents/, by file name.
 tests a rule with an intent as an agent would write it. An intent of that folder
 that the policy cannot decide is a failed test.
 
+With --data, test runs nothing and prints data.profile and data.intents, for
+opa test --bundle PATH, which takes them from PATH/data.json.
+
 Exit codes:
   0  every test passes, and the coverage is at least the threshold
   1  a test fails, or the coverage is less
   2  there is no test, or the policy cannot be compiled`,
 		Example: `  fiador policy test ./acme
   fiador policy test ./acme --coverage --threshold 100
-  fiador policy test ./acme --run friday --format junit`,
+  fiador policy test ./acme --run friday --format junit
+  fiador policy test ./acme --data >data.json`,
 		Args: cli.ExactArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return testPolicy(cmd.Context(), a, args[0], f, cmd.Flags().Changed("threshold"))
@@ -67,6 +76,7 @@ Exit codes:
 	flags.StringVar(&f.run, "run", "", "only tests whose PACKAGE.NAME matches this regular expression")
 	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
 	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
+	flags.BoolVar(&f.data, "data", false, "run nothing, and print what the tests see as data, for opa test")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
 	cli.Complete(cmd, "policy", profiles.Names()...)
 	return cmd
@@ -107,9 +117,19 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 	if err != nil {
 		return err
 	}
-	tested, err := devel.Test(ctx, devel.Suite{
-		Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run,
-	}, policy.DefaultLimits())
+	suite := devel.Suite{Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run}
+	data, err := suite.Data()
+	if err != nil {
+		return err
+	}
+	if f.data {
+		return a.Print(data)
+	}
+	hintStale(a, d, name, data)
+	tested, err := devel.Test(ctx, suite, policy.DefaultLimits())
+	if ctx.Err() != nil {
+		return runerr.New(result.CodeInternal, "interrupted: not every test ran", "run it again")
+	}
 	if err != nil {
 		return runerr.Load(err)
 	}
@@ -126,6 +146,18 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 	t := testedPolicy{tested, f}
 	a.RejectIf(!t.good())
 	return printTested(a, t, screen.Folder(name))
+}
+
+// hintStale says that a data.json gives opa test another profile, or other intents, than the
+// tests see here.
+func hintStale(a *cli.App, d desk, name string, data []byte) {
+	if d.folder == nil {
+		return
+	}
+	old, err := fs.ReadFile(d.folder.FS, path.Join(d.folder.Dir, scaffold.DataFile))
+	if err == nil && !bytes.Equal(old, data) {
+		a.Term.Hint(fmt.Sprintf("%q is for opa test, and is old; fiador policy test %s --data prints it anew", asGiven(filepath.Join(d.dir, scaffold.DataFile)), typed(name)))
+	}
 }
 
 // testedPolicy is the result of a test run.

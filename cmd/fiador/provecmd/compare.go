@@ -16,11 +16,15 @@ const maxShown = 4096
 
 // Compare returns the command that compares the decisions of two RunResults.
 func Compare(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	format := ""
+	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two RunResults decided alike",
 		Long: `Compare reads two RunResults, compares their canonical subsets, and prints the
 first JSON Pointer at which they differ, with both values.
+
+With --format json it prints one canonical object: same, and either the digest or the
+pointer with a and b. A side without a value there has no value member.
 
 Exit codes:
   0  the subsets are the same
@@ -33,15 +37,32 @@ Exit codes:
 			if args[0] == "-" && args[1] == "-" {
 				return cli.Unfit("name a file for one of them", "standard input cannot be both results")
 			}
-			return compare(a, cmd, args[0], args[1])
+			return compare(a, cmd, args[0], args[1], format)
 		},
 	}
+	cli.FormatFlag(cmd, &format, "human", "json")
+	return cmd
+}
+
+// comparison is what compare says about two results.
+type comparison struct {
+	Same    bool              `json:"same"`
+	Digest  canon.ContentHash `json:"digest,omitempty"`
+	Pointer *string           `json:"pointer,omitempty"`
+	A       *side             `json:"a,omitempty"`
+	B       *side             `json:"b,omitempty"`
+}
+
+// side is one result, with its value at the pointer.
+type side struct {
+	Result string `json:"result"`
+	Value  *any   `json:"value,omitempty"`
 }
 
 // compare prints "same" with the digest, or the first JSON Pointer at which the
 // canonical subsets differ. A difference is exit status 1. Both files must keep the
 // invariants that a file alone can prove.
-func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
+func compare(a *cli.App, cmd *cobra.Command, nameA, nameB, format string) error {
 	fa, err := readProven(cmd.Context(), a, nameA)
 	if err != nil {
 		return err
@@ -56,7 +77,7 @@ func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 		if err != nil {
 			return err
 		}
-		return a.Print([]byte("same  " + string(hash) + "\n"))
+		return cli.PrintAs(a, format, comparison{Same: true, Digest: hash}, func(t cli.Terminal) { t.Line("same", string(hash)) })
 	}
 	va, err := shown(d.A, d.AbsentInA)
 	if err != nil {
@@ -67,8 +88,16 @@ func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 		return err
 	}
 	a.Status = cli.ExitRejected
-	return a.Print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
-		screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb))
+	found := comparison{Pointer: &d.Pointer, A: &side{Result: fa.path}, B: &side{Result: fb.path}}
+	if !d.AbsentInA {
+		found.A.Value = &d.A
+	}
+	if !d.AbsentInB {
+		found.B.Value = &d.B
+	}
+	return cli.PrintAs(a, format, found, func(t cli.Terminal) {
+		fmt.Fprintf(t.W, "different  %s\n  %s  %s\n  %s  %s\n", screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb)
+	})
 }
 
 // shown returns a value as canonical JSON, cut after maxShown bytes.

@@ -68,8 +68,8 @@ called in the same way. Both must then do the same, byte for byte, except for th
 of the log and the path of the folder.
 
 CMD is made absolute, and so is each ARG that has a slash and is the path of a file
-here. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, a HOME and a
-TMPDIR of its own, and the variables of the vector, and nothing else.
+here. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, and a HOME and a
+TMPDIR of its own. It also gets the variables of the vector, and nothing else.
 
 The vectors are those of this version, or those of --vectors FILE. Then the golden
 logs are in the folder named expected beside FILE. --log-names=rfc sets
@@ -140,7 +140,7 @@ func conformanceSafeRun(ctx context.Context, a *cli.App, cmd *cobra.Command, f c
 	var printed error
 	err = r.Run(ctx, vectors, func(v conformance.Verdict) {
 		if b := report.verdict(v, a.Page); len(b) > 0 && printed == nil {
-			printed = a.Print(b)
+			printed = a.Say(b)
 		}
 	})
 	if err := errors.Join(printed, notRun(err)); err != nil {
@@ -215,7 +215,7 @@ func suite(ctx context.Context, a *cli.App, name string) (conformance.Suite, err
 	if err == nil {
 		return suite, nil
 	}
-	e := runerr.New(result.CodeNotJSON, err.Error(), "", runerr.File(src.Path), runerr.Because(err))
+	e := runerr.New(result.CodeNotJSON, err.Error(), "name a file of vectors; specs/safe-run.md says what stands in one", runerr.File(src.Path), runerr.Because(err))
 	if fe, ok := errors.AsType[*conformance.FileError](err); ok && fe.Pointer != "" {
 		e.Details["pointer"] = fe.Pointer
 	}
@@ -333,5 +333,5 @@ func (r *conformanceReport) summary(a *cli.App) error {
 		}
 		fmt.Fprintf(&b, "%s of other tools left out: %s\n", screen.Count(total, "vector"), strings.Join(sections, ", "))
 	}
-	return a.Print(b.Bytes())
+	return a.Say(b.Bytes())
 }

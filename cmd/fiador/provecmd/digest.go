@@ -7,17 +7,21 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // Digest returns the command that prints the hash of a RunResult's canonical subset.
 func Digest(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	format := ""
+	cmd := &cobra.Command{
 		Use:   "digest RESULT",
 		Short: "print the hash of a RunResult's canonical subset",
 		Long: `Digest prints the SHA-256 of the canonical subset of a RunResult (its canonical
 JSON without run_id, started_at, completed_at and intent.path, and one LF). Two
 machines that print the same digest decided alike, under the same policy text.
+
+With --format json it prints one canonical object: result and digest.
 
 Exit codes:
   0  the digest was printed
@@ -34,9 +38,18 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return a.Print([]byte(string(hash) + "\n"))
+			document := struct {
+				Result string            `json:"result"`
+				Digest canon.ContentHash `json:"digest"`
+			}{obj.path, hash}
+			if format == "json" {
+				return cli.PrintJSON(a, document)
+			}
+			return a.Print([]byte(string(hash) + "\n")) // whole on a terminal too
 		},
 	}
+	cli.FormatFlag(cmd, &format, "human", "json")
+	return cmd
 }
 
 // readProven reads a RunResult and refuses one that breaks an invariant which the file

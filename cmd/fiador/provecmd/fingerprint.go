@@ -34,6 +34,7 @@ const maxFingerprint = 4 << 20
 type fingerprintFlags struct {
 	vectors bool
 	against string
+	format  string
 }
 
 // Fingerprint returns the command that decides every vector on this machine.
@@ -42,11 +43,11 @@ func Fingerprint(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fingerprint",
 		Short: "print one line that is the same wherever fiador decides alike",
-		Long: `Fingerprint decides the vectors that are built in, some hundred intents under the
-built-in profiles, and prints one line with the hash of all canonical subsets and
-errors. Two machines that print the same line decide alike, under the same policy
-text. The line says nothing about the machine or the build. Nothing is executed: an
-intent that needs an execution ends in RUN_E005, and that error is hashed.
+		Long: `Fingerprint decides the built-in vectors: some hundred intents under the built-in
+profiles. It prints one line with the hash of all canonical subsets and errors. Two
+machines that print the same line decide alike, under the same policy text. The line
+says nothing about the machine or the build. Nothing is executed: an intent that needs
+an execution ends in RUN_E005, and that error is hashed.
 
 With --vectors a line for each vector, with its hash, stands above that line. The hash
 of the last line is the SHA-256 of the lines above it. With --against FILE (or - for
@@ -56,6 +57,10 @@ can name vectors only if FILE was made with --vectors.
 
 The result of each vector is also compared with what the vector expects, except for
 the digests of the policy text. A vector that does not hold is named on standard error.
+
+With --format json it prints one canonical object: the fingerprint, and with --vectors
+its prints. With --against the object has match, here, there, and the vectors that
+differ. FILE is always what fiador fingerprint prints without --format.
 
 Exit codes:
   0  the line was printed; with --against: both fingerprints are the same
@@ -76,6 +81,7 @@ Exit codes:
 			return printFingerprint(cmd.Context(), a, f, specs.RunVectors())
 		},
 	}
+	cli.FormatFlag(cmd, &f.format, "human", "json")
 	cmd.Flags().BoolVar(&f.vectors, "vectors", false, "print the hash of each vector as well")
 	cmd.Flags().StringVar(&f.against, "against", "", "file with the fingerprint of another machine, or - for standard input: say what differs")
 	return cmd
@@ -102,11 +108,44 @@ func printFingerprint(ctx context.Context, a *cli.App, f fingerprintFlags, vecto
 	case err != nil:
 		return err
 	case f.against != "":
-		return against(a, here, there)
+		return against(a, f.format, here, there)
+	case f.format == "json":
+		d := printed(here)
+		if f.vectors {
+			d.Prints = here.Prints
+		}
+		return cli.PrintJSON(a, d)
 	case f.vectors:
 		return a.Print(here.Text())
 	}
 	return a.Print(here.Line())
+}
+
+// fingerprintDocument is a fingerprint in the form that --format json prints.
+type fingerprintDocument struct {
+	Kernel  string              `json:"kernel_version"`
+	Vectors int                 `json:"vectors"`
+	SHA256  canon.ContentHash   `json:"sha256"`
+	Prints  []fingerprint.Print `json:"prints,omitempty"`
+}
+
+func printed(f fingerprint.Fingerprint) fingerprintDocument {
+	return fingerprintDocument{f.Kernel, f.Vectors, f.SHA256, nil}
+}
+
+// compared is how the fingerprints of two machines differ. Without the prints of the other
+// machine no vector is named.
+type compared struct {
+	Match  bool                `json:"match"`
+	Here   fingerprintDocument `json:"here"`
+	There  fingerprintDocument `json:"there"`
+	Differ []differing         `json:"differ"`
+}
+
+// differing is a vector that differs or that only one side has.
+type differing struct {
+	Name string `json:"name"`
+	How  string `json:"how"` // differs, only here or only there
 }
 
 // fingerprintHere decides the vectors on this machine (specs/determinism.md). It names
@@ -177,20 +216,46 @@ func otherwise(text []byte) string {
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
 
 // against prints the differences between the fingerprints of this machine and another.
-func against(a *cli.App, here, there fingerprint.Fingerprint) error {
-	if bytes.Equal(here.Line(), there.Line()) {
-		return a.Print(fmt.Appendf(nil, "%s  %s", a.Page.Paint(screen.Green, "MATCH"), here.Line()))
+func against(a *cli.App, format string, here, there fingerprint.Fingerprint) error {
+	found := compared{Match: bytes.Equal(here.Line(), there.Line()), Here: printed(here), There: printed(there), Differ: []differing{}}
+	if !found.Match {
+		a.Status = cli.ExitRejected
+		found.Differ = cli.OrEmpty(vectorsThatDiffer(here, there))
+		if there.Prints == nil && format != "json" {
+			a.Term.Hint(fingerprintHint + ": that names the vectors which differ")
+		}
 	}
-	a.Status = cli.ExitRejected
-	var out bytes.Buffer
-	if here.Kernel != there.Kernel {
-		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, screen.Plain(there.Kernel))
-	}
-	differ := a.Page.Paint(screen.Red, "DIFFERENT")
+	return cli.PrintAs(a, format, found, func(t cli.Terminal) {
+		if found.Match {
+			fmt.Fprintf(t.W, "%s  %s", t.Paint(screen.Green, "MATCH"), here.Line())
+			return
+		}
+		if here.Kernel != there.Kernel {
+			fmt.Fprintf(t.W, "another kernel version: %s here, %s there\n", here.Kernel, screen.Plain(there.Kernel))
+		}
+		differ := t.Paint(screen.Red, "DIFFERENT")
+		if there.Prints == nil {
+			fmt.Fprintf(t.W, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
+			return
+		}
+		counts := map[string]int{}
+		for _, d := range found.Differ {
+			counts[d.How]++
+			fmt.Fprintf(t.W, "%-10s  %s\n", d.How, screen.Plain(d.Name))
+		}
+		verb := "differ"
+		if counts["differs"] == 1 {
+			verb = "differs"
+		}
+		fmt.Fprintf(t.W, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
+			screen.Count(here.Vectors, "vector"), there.Vectors, counts["differs"], verb, counts["only here"], counts["only there"])
+	})
+}
+
+// vectorsThatDiffer lists the vectors that two fingerprints do not share, by name.
+func vectorsThatDiffer(here, there fingerprint.Fingerprint) (list []differing) {
 	if there.Prints == nil {
-		fmt.Fprintf(&out, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
-		a.Term.Hint(fingerprintHint + ": that names the vectors which differ")
-		return a.Print(out.Bytes())
+		return nil
 	}
 	type sides struct{ here, there canon.ContentHash }
 	hashes := map[string]sides{}
@@ -200,7 +265,6 @@ func against(a *cli.App, here, there fingerprint.Fingerprint) error {
 	for _, p := range there.Prints {
 		hashes[p.Name] = sides{hashes[p.Name].here, p.SHA256}
 	}
-	counts := map[string]int{}
 	for _, name := range slices.SortedFunc(maps.Keys(hashes), canon.Compare) {
 		how := "differs"
 		switch s := hashes[name]; {
@@ -211,14 +275,7 @@ func against(a *cli.App, here, there fingerprint.Fingerprint) error {
 		case s.here == "":
 			how = "only there"
 		}
-		counts[how]++
-		fmt.Fprintf(&out, "%-10s  %s\n", how, screen.Plain(name))
+		list = append(list, differing{name, how})
 	}
-	verb := "differ"
-	if counts["differs"] == 1 {
-		verb = "differs"
-	}
-	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
-		screen.Count(here.Vectors, "vector"), there.Vectors, counts["differs"], verb, counts["only here"], counts["only there"])
-	return a.Print(out.Bytes())
+	return list
 }

@@ -96,7 +96,7 @@ func TestFingerprintAgainst(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		a := &cli.App{System: cli.System{Stdout: &out, Stderr: &errs}, Term: cli.Terminal{W: &errs}, Page: cli.Terminal{W: &out}}
-		err := against(a, here, c.there)
+		err := against(a, "human", here, c.there)
 		same := strings.HasPrefix(c.want, "MATCH")
 		hint := !same && c.there.Prints == nil
 		if err != nil || out.String() != c.want || (a.Status == cli.ExitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {

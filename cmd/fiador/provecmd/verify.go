@@ -4,12 +4,12 @@
 package provecmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +22,12 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
 )
 
 // Verify returns the command that holds RunResults against their rules.
 func Verify(a *cli.App) *cobra.Command {
-	profile := ""
+	var profile, format string
 	cmd := &cobra.Command{
 		Use:   "verify RESULT...",
 		Short: "check RunResult files against RS1..RS8",
@@ -38,6 +39,9 @@ exit code is 2.
 A result of version 1.0.0 has the contract's members and no others. RS3a does not
 apply to it: RS3a is listed as not checked and does not change the exit code. A later
 version 1.x.y may have members that this fiador does not know; verify names them.
+
+With --format json it prints one canonical object a RESULT: result, verdict (valid,
+invalid or undecided) and checks.
 
 Exit codes:
   0  every check of every file holds
@@ -52,19 +56,23 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			var out bytes.Buffer
 			for _, name := range args {
-				status, err := verifyResult(cmd.Context(), a, &out, name, given)
+				v, err := verifyResult(cmd.Context(), a, name, given)
 				if err != nil {
-					status = a.Report(err)
+					a.Status = max(a.Status, a.Report(err))
+					continue
 				}
-				a.Status = max(a.Status, status)
+				a.Status = max(a.Status, v.status)
+				if err := cli.PrintAs(a, format, v, v.text); err != nil {
+					return err
+				}
 			}
-			return a.Print(out.Bytes())
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&profile, "policy", "", "profile that the results were made under (default: the built-in one that each names)")
 	cli.Complete(cmd, "policy", profiles.Names()...)
+	cli.FormatFlag(cmd, &format, "human", "json")
 	return cmd
 }
 
@@ -83,31 +91,66 @@ func readResult(ctx context.Context, a *cli.App, name string) (resultFile, error
 	}
 	file, err := resultfile.Parse(src.Bytes)
 	if errors.As(err, new(*canon.Error)) {
-		return resultFile{}, runerr.Read(src.Path, err)
+		return resultFile{}, runerr.Read(src.Text(), err)
 	}
 	if err != nil {
-		return resultFile{}, runerr.New(result.CodeEvidence, src.Path+": not a RunResult: "+err.Error(), "name a file that fiador run printed", runerr.File(src.Path))
+		e := runerr.New(result.CodeEvidence, src.Path+": not a RunResult: "+err.Error(), "name a file that fiador run printed", runerr.File(src.Path))
+		if doc, err := canon.Parse(src.Bytes, result.MaxBytes); err == nil {
+			src.Text().Named(e, "a RunResult", specs.KindRunResult, doc.Value())
+		}
+		return resultFile{}, e
 	}
 	return resultFile{file, src.Path}, nil
 }
 
-// verifyResult writes every check of one file to out, those that fail first. It returns
-// exit status 1 for a failed check, and 2 for a check that could not be made. A check
-// that the version of the result does not have changes nothing (RS3a).
-func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
+// verified is what verify says about a result: its checks, those that fail first.
+type verified struct {
+	Result  string    `json:"result"`
+	Verdict string    `json:"verdict"` // valid, invalid or undecided
+	Checks  []checked `json:"checks"`
+	words   []result.Status
+	status  int
+	said    string
+}
+
+// checked is one check of a result.
+type checked struct {
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	Status string `json:"status"`        // ok, fail or not_checked
+	Why    string `json:"why,omitempty"` // what is wrong, why it was not checked, or what a pass does not cover
+}
+
+func (v verified) text(t cli.Terminal) {
+	style := map[result.Status]string{result.Fail: screen.Red, result.NotChecked: screen.Yellow, result.Pass: screen.Green}
+	for i, c := range v.Checks {
+		word := v.words[i]
+		fmt.Fprintf(t.W, "%s  %-6s  %s", t.Paint(style[word], fmt.Sprintf("%-11s", word)), c.ID, c.Title)
+		if c.Why != "" {
+			fmt.Fprintf(t.W, ": %s", screen.Plain(c.Why))
+		}
+		fmt.Fprintln(t.W)
+	}
+	t.Line(screen.Plain(v.Result), v.said)
+}
+
+// verifyResult makes every check of one file. The status is 1 for a failed check, and 2
+// for a check that could not be made. A check that the version of the result does not have
+// changes nothing (RS3a).
+func verifyResult(ctx context.Context, a *cli.App, name string, given *kernel.Profile) (verified, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {
-		return 0, err
+		return verified{}, err
 	}
 	checks, err := file.Checks(a.Specs, given)
 	if err != nil {
-		return 0, err
+		return verified{}, err
 	}
 	rank := func(c result.Check) int {
 		return slices.Index([]result.Status{result.Fail, result.NotChecked, result.Pass}, c.Status)
 	}
 	slices.SortStableFunc(checks, func(x, y result.Check) int { return rank(x) - rank(y) })
-	t := cli.Terminal{W: out, Color: a.Page.Color}
+	v := verified{Result: file.path}
 	counts, foreign := map[result.Status]int{}, 0
 	for _, c := range checks {
 		if c.NotOfVersion {
@@ -115,22 +158,17 @@ func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name strin
 		} else {
 			counts[c.Status]++
 		}
-		style := map[result.Status]string{result.Fail: screen.Red, result.NotChecked: screen.Yellow, result.Pass: screen.Green}[c.Status]
-		fmt.Fprintf(out, "%s  %-6s  %s", t.Paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
-		if why := cmp.Or(c.Fault, c.Note); why != "" {
-			fmt.Fprintf(out, ": %s", screen.Plain(why))
-		}
-		fmt.Fprintln(out)
+		v.words = append(v.words, c.Status)
+		v.Checks = append(v.Checks, checked{c.ID, c.Title, strings.ToLower(strings.ReplaceAll(string(c.Status), " ", "_")), cmp.Or(c.Fault, c.Note)})
 	}
-	said, status := screen.Count(counts[result.Pass], "check")+" hold", cli.ExitAccepted
+	v.said, v.Verdict, v.status = screen.Count(counts[result.Pass], "check")+" hold", "valid", cli.ExitAccepted
 	switch {
 	case counts[result.Fail] > 0:
-		said, status = fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")), cli.ExitRejected
+		v.said, v.Verdict, v.status = fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")), "invalid", cli.ExitRejected
 	case counts[result.NotChecked] > 0:
-		said, status = fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")), cli.ExitError
+		v.said, v.Verdict, v.status = fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")), "undecided", cli.ExitError
 	case foreign > 0:
-		said += fmt.Sprintf(", %d not of this version", foreign)
+		v.said += fmt.Sprintf(", %d not of this version", foreign)
 	}
-	t.Line(screen.Plain(file.path), said)
-	return status, nil
+	return v, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/execute"
@@ -37,9 +38,9 @@ func ToolCall(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call TOOL",
 		Short: "perform one call of a tool, as an intent of this one action",
-		Long: `Call makes an intent of one action, which calls the tool, and treats it as fiador run
-does with --mode execute-sandbox: the policy decides, the sandbox performs, and the
-RunResult is printed. --print-intent prints the intent and does nothing else.
+		Long: `Call makes an intent of one action, which calls the tool. It treats the intent as fiador
+run does with --mode execute-sandbox: the policy decides, the sandbox performs, and call
+prints the RunResult. --print-intent prints the intent and does nothing else.
 
 The answer of the tool is calls/001.response.json of the execution; --out writes it to
 a file, if the execution is accepted.
@@ -56,7 +57,7 @@ Exit codes:
 	cli.RefuseEmpty(cmd, "pack", "receipt", "evidence", "promote", "work", "out", "params", "adapter")
 	f.GateFlags.Register(cmd)
 	f.ToolFlags.Register(cmd)
-	f.ReportFlags.Register(cmd)
+	f.ReportFlags.Register(cmd, report.Formats())
 	f.executingFlags.register(cmd)
 	f.registerTools(cmd)
 	f.registerModelMode(cmd)
@@ -97,7 +98,7 @@ func (f callFlags) intent(ctx context.Context, a *cli.App, tool string) ([]byte,
 		}
 		doc, err := canon.Parse(src.Bytes, canon.MaxIntentBytes)
 		if err != nil {
-			return nil, runerr.Read(src.Path, err)
+			return nil, runerr.Read(src.Text(), err)
 		}
 		object, ok := doc.Value().(map[string]any)
 		if !ok {

@@ -28,6 +28,7 @@ type checkFlags struct {
 	policies.GateFlags
 	policies.ToolFlags
 	decisions.ReportFlags
+	decisions.ChangeFlags
 	ledgers.RecordFlags
 	record     bool
 	reportOnly bool
@@ -37,18 +38,26 @@ type checkFlags struct {
 func Check(a *cli.App) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
-		Use:   "check INTENT...",
+		Use:   "check [INTENT...]",
 		Short: "decide many intents, without any effect",
-		Long: `Check decides every intent under one policy profile and prints one RunResult a
-line, in the order of the intents. INTENT is a file, a folder (every .json and
-.jsonl file below it), a pattern such as 'intents/**/*.json', or - for JSON Lines
-on standard input. Nothing is executed. The counts stand on standard error.
+		Long: `Check decides every intent under one policy profile, in the order of the intents. A
+terminal gets words. A pipe or a file gets one RunResult a line; --format chooses
+another form. INTENT is a file, a folder, a pattern such as 'intents/**/*.json', or -
+for JSON Lines on standard input. Of a folder, check decides every .json and .jsonl file
+below it. Nothing is executed. The counts stand on standard error.
 
 An argument that leads to no intent is an error, and so is a link below a folder.
 So a check of nothing never passes. For an intent that cannot be decided, standard
 error has a RunError line, and the other intents are still decided.
 
-With --report-only a rejected intent does not fail the run: exit code 1 becomes 0.
+With --changed BASE it decides only the intents that a change brings: those that
+differ since HEAD branched off BASE. With --covers BASE..HEAD it also names the
+changed paths that no accepted intent among them announces. Without INTENT both
+take the folder intents. A change without an intent passes --changed, and passes
+--covers only if no path changed. git looks at the repository of --tree, and runs
+no program of it.
+
+With --report-only a rejection does not fail the run: exit code 1 becomes 0.
 Exit code 2 and the verdicts do not change.
 
 If --ledger or FIADOR_LEDGER names a ledger, every decision is recorded there before
@@ -58,14 +67,17 @@ The worst intent decides the exit code; --format and --report never do.
 
 Exit codes:
   0  every intent is allowed
-  1  at least one was rejected: CLARIFY or REFUSE
-  2  at least one was not decided, or there was no intent`,
+  1  at least one was rejected: CLARIFY or REFUSE; or nothing announces a changed path
+  2  at least one was not decided, or there was no intent; or git cannot tell the change`,
 		Example: `  fiador check intents/
   fiador check intents/*.json --policy strict --format human
   fiador check intents/ --format github --report sarif=fiador.sarif --report markdown=summary.md
+  fiador check --changed origin/main --policy ./profile
+  fiador check intents/ --covers origin/main..HEAD --policy ./profile
   agent | fiador check - --policy ./profile`,
-		Args: cli.AtLeastOne("INTENT"),
+		Args: f.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Choose(cmd, a)
 			err := checkIntents(cmd.Context(), a, args, f)
 			if re, ok := errors.AsType[*result.RunError](err); ok && f.Format == "github" {
 				err = errors.Join(a.Print([]byte(report.GitHubError(re))), err)
@@ -75,10 +87,11 @@ Exit codes:
 	}
 	f.GateFlags.Register(cmd)
 	f.ToolFlags.Register(cmd)
-	f.ReportFlags.Register(cmd)
+	f.ReportFlags.Register(cmd, report.Formats())
 	f.RecordFlags.Register(cmd)
+	f.ChangeFlags.Register(cmd)
 	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named to record every decision in")
-	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
+	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let a rejection pass: exit code 1 becomes 0")
 	return cmd
 }
 
@@ -111,7 +124,7 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 		}
 	}
 	a.GitHub = f.Format == "github"
-	files, err := decisions.Targets(args)
+	files, change, err := f.Targets(ctx, a, f.Tree, args)
 	if err != nil {
 		return err
 	}
@@ -122,6 +135,7 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 	if err != nil {
 		return err
 	}
+	policies.Unused(a, f.GateFlags)
 	log, err := ledgers.OpenLog(a, f.RecordFlags)
 	if err != nil {
 		return err
@@ -142,9 +156,9 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 		return err
 	}
 	defer reports.Abort()
-	reports.Summary.ReportOnly = f.reportOnly
+	reports.Summary.ReportOnly, reports.Summary.Change = f.reportOnly, change != nil
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
-	seen := &seen{App: a, reports: reports, words: a.TTY && f.Format == "json", line: cli.NewProgress(a, 0)}
+	seen := &seen{App: a, reports: reports, change: change, spoken: f.Spoken(a), words: a.TTY && !a.OutTTY && f.Format == "json", line: cli.NewProgress(a, 0)}
 	if !slices.ContainsFunc(files, intake.File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
@@ -153,21 +167,33 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 	if err != nil {
 		return err
 	}
-	return conclude(a, reports, f)
+	return conclude(a, reports, change, f)
 }
 
 // conclude ends the reports and summarises the check on stderr.
-func conclude(a *cli.App, r *decisions.Reports, f checkFlags) error {
+func conclude(a *cli.App, r *decisions.Reports, change *decisions.Change, f checkFlags) error {
+	words := f.Format == "human" && a.OutTTY
+	if err := change.Conclude(a, r, words); err != nil {
+		return err
+	}
 	if err := r.Close(); err != nil {
 		return err
 	}
-	if f.Format != "human" || !a.OutTTY {
-		a.Term.Message(decisions.CountLine(r.Summary.Counts) + fmt.Sprintf("; profile %q", r.Summary.Profile))
+	a.Status = r.Summary.Status()
+	counts := r.Summary.Counts
+	if f.Spoken(a) && counts.Total() > 0 {
+		return nil
 	}
-	if rejected := r.Summary.Counts.Rejected(); f.reportOnly {
-		a.Term.Warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", screen.Count(rejected, "intent")))
+	if !words || counts.Total() == 0 {
+		a.Term.Message(decisions.CountLine(counts) + fmt.Sprintf("; profile %q", r.Summary.Profile))
 	}
-	a.Status = r.Status()
+	if f.reportOnly {
+		said := screen.Count(counts.Rejected(), "intent") + " rejected"
+		if counts.Unannounced > 0 {
+			said += ", " + counts.Paths()
+		}
+		a.Term.Warning("REPORT ONLY: " + said + ", and no rejection fails this run")
+	}
 	return nil
 }
 
@@ -175,7 +201,9 @@ func conclude(a *cli.App, r *decisions.Reports, f checkFlags) error {
 type seen struct {
 	*cli.App
 	reports *decisions.Reports
+	change  *decisions.Change
 	words   bool // print rejected intents in words on stderr
+	spoken  bool // the terminal already has the items in words
 	told    int
 	warned  bool   // the warnings of the ledger were printed; they are the same for every decision
 	total   string // " of 12", where the number of intents is known
@@ -193,6 +221,7 @@ func (s *seen) end(e harness.End) error {
 		s.line.Clear()
 		ledgers.Warn(s.App, e.Receipt.Warnings)
 	}
+	s.change.Decided(e)
 	item := decisions.ItemOf(e)
 	item.Line = e.Line
 	s.line.Clear()
@@ -200,10 +229,12 @@ func (s *seen) end(e harness.End) error {
 		return err
 	}
 	if e.Err != nil {
-		s.Status = s.Report(e.Err)
+		if !s.spoken {
+			s.Report(e.Err)
+		}
 	} else if s.words && item.Outcome() != "BUNDLE" {
 		if s.told++; s.told <= mostTold {
-			if err := report.Human(s.Stderr, s.Term.Color, item); err != nil {
+			if err := report.Human(s.Term.W, s.Term.Color, item); err != nil {
 				return err
 			}
 		}

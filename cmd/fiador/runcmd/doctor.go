@@ -10,67 +10,126 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/contract"
 )
 
 // Doctor returns the command that says what the sandbox can enforce on this machine.
 func Doctor(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var format, profile string
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
-		Long: `Doctor sets up each kind of sandbox once, without running anything in it, and
-says what enforces each clause here, and which network levels it has. Where a sandbox cannot be had, it names
-the cause and one remedy.
+		Long: `Doctor sets up each kind of sandbox once, without running anything in it. It says
+what enforces each clause here, and which network levels the sandbox has. For a
+sandbox that cannot be had, it names the cause and one remedy. At the end it lists
+the profiles that can execute here: the built-in ones, and the one of --policy.
+
+With --format json it prints one canonical document: sandboxes and profiles.
 
 Exit codes:
   0  full isolation can be had
   1  it cannot
   2  doctor could not look`,
-		Example: `  fiador doctor`,
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a) },
+		Example: `  fiador doctor
+  fiador doctor --policy ./profile
+  fiador doctor --format json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a, format, profile) },
 	}
+	policies.ProfileFlag(cmd, &profile, "one more profile to look at: a folder with a profile.json")
+	cli.FormatFlag(cmd, &format, "human", "json")
+	return cmd
+}
+
+// health is what doctor finds.
+type health struct {
+	Sandboxes []sandboxHealth     `json:"sandboxes"`
+	Profiles  []sandboxes.Profile `json:"profiles"`
+}
+
+// sandboxHealth is one isolation on this machine. A sandbox that cannot be had has a fault
+// and a remedy in the place of the other members.
+type sandboxHealth struct {
+	Isolation     sandbox.Isolation   `json:"isolation"`
+	Available     bool                `json:"available"`
+	Staging       string              `json:"staging,omitempty"`
+	Clauses       []evidence.Clause   `json:"clauses,omitempty"`
+	NetworkLevels []contract.NetLevel `json:"network_levels,omitempty"`
+	Fault         string              `json:"fault,omitempty"`
+	Remedy        string              `json:"remedy,omitempty"`
 }
 
 // doctor sets up each kind of sandbox once with an empty plan (specs/sandbox.md, Causes
 // and remedies). The exit status is 1 if full isolation cannot be had.
-func doctor(ctx context.Context, a *cli.App) error {
+func doctor(ctx context.Context, a *cli.App, format, profile string) error {
+	given, err := policies.GivenProfile(a, profile)
+	if err != nil {
+		return err
+	}
 	host := sandbox.NewHost("")
 	defer host.Close()
 	probes := host.Probe(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	a.RejectIf(len(probes) == 0)
-	return cli.PrintText(a, func(t cli.Terminal) {
-		if len(probes) == 0 {
-			t.Line(t.Paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+	found := health{Sandboxes: []sandboxHealth{}}
+	if found.Profiles, err = sandboxes.Profiles(a, probes, given); err != nil {
+		return err
+	}
+	full := false
+	for _, p := range probes {
+		h := sandboxHealth{Isolation: p.Isolation, Available: p.Err == nil}
+		if p.Err != nil {
+			h.Fault, h.Remedy = p.Err.Error(), p.Err.Remedy
+		} else {
+			h.Staging, h.Clauses, h.NetworkLevels = p.Staging, p.Clauses, sandbox.Levels(p.Isolation)
+			full = full || p.Isolation == sandbox.Full
 		}
-		for i, p := range probes {
-			if i > 0 {
-				t.Line()
-			}
-			if p.Err != nil {
-				t.Line(t.Paint(screen.Red, "no "), t.Paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
-				t.Hint(p.Err.Remedy)
-				a.RejectIf(p.Isolation == sandbox.Full)
-				continue
-			}
-			t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
-			clauses(t, p.Clauses)
-			levels(t, p.Isolation)
+		found.Sandboxes = append(found.Sandboxes, h)
+	}
+	a.RejectIf(!full)
+	return cli.PrintAs(a, format, found, found.text)
+}
+
+func (h health) text(t cli.Terminal) {
+	yes, no := t.Paint(screen.Green, "yes"), t.Paint(screen.Red, "no ")
+	if len(h.Sandboxes) == 0 {
+		t.Line(no, "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+	}
+	for i, s := range h.Sandboxes {
+		if i > 0 {
+			t.Line()
 		}
-	})
+		if !s.Available {
+			t.Line(no, t.Paint(screen.Bold, string(s.Isolation)), screen.Plain(s.Fault))
+			t.Hint(s.Remedy)
+			continue
+		}
+		t.Line(yes, t.Paint(screen.Bold, string(s.Isolation)), "writes are staged: "+s.Staging)
+		clauses(t, s.Clauses)
+		levels(t, s.NetworkLevels)
+	}
+	t.Line()
+	t.Line(t.Paint(screen.Bold, "profiles that can execute here"))
+	for _, p := range h.Profiles {
+		can := yes
+		if !p.Executes {
+			can = no
+		}
+		t.Line(strings.TrimRight("    "+can+"  "+screen.Plain(fmt.Sprintf("%-10s  %-8s  %s", p.Name, p.Isolation, p.Why)), " "))
+	}
 }
 
 // levels writes which network levels an isolation can enforce.
-func levels(t cli.Terminal, isolation sandbox.Isolation) {
+func levels(t cli.Terminal, list []contract.NetLevel) {
 	var names []string
-	for _, l := range sandbox.Levels(isolation) {
+	for _, l := range list {
 		names = append(names, string(l))
 	}
 	t.Line("    network levels:", strings.Join(names, ", "))
@@ -86,7 +145,7 @@ func clauses(t cli.Terminal, list []evidence.Clause) {
 
 // Sandbox returns the group of commands about the sandbox.
 func Sandbox(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "sandbox",
 		Short: "what a sandbox does",
 		Long: `Sandbox explains the sandbox that exec and run --mode execute-sandbox use.
@@ -95,23 +154,21 @@ Exit codes:
   0  printed
   2  there is no such plan`,
 		Example: `  fiador sandbox explain`,
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(sandboxExplainCommand(a))
-	return cmd
+	}, sandboxExplainCommand(a))
 }
 
 // sandboxExplainCommand shares execFlags with exec, and registers only those that
 // change a plan.
 func sandboxExplainCommand(a *cli.App) *cobra.Command {
 	var f execFlags
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "print the plan of a sandbox, step by step, without starting it",
-		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps. It
-also prints what each command gives up before it is executed, the environment of the
-command, each clause with what enforces it on this machine, and the network level.
+		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps. It also
+prints what each command gives up before it is executed, and the environment of the
+command. It prints each clause with what enforces it on this machine, and the network
+level. With --format json it prints one canonical document.
 
 Exit codes:
   0  printed
@@ -119,8 +176,9 @@ Exit codes:
 		Example: `  fiador sandbox explain
   fiador sandbox explain --policy dev --isolation confined`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return explainSandbox(cmd.Context(), a, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return explainSandbox(cmd.Context(), a, f, format) },
 	}
+	cli.FormatFlag(cmd, &format, "human", "json")
 	flags := cmd.Flags()
 	f.Policy, f.Tree = "default", "."
 	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
@@ -134,7 +192,7 @@ Exit codes:
 
 // explainSandbox prints the plan of a sandbox (specs/sandbox.md, Plan) and starts
 // nothing. A plan that cannot be compiled here is exit status 2.
-func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
+func explainSandbox(ctx context.Context, a *cli.App, f execFlags, format string) error {
 	if err := errors.Join(cli.Choice("--write", f.write, writes), cli.Choice("--isolation", f.isolation, isolations)); err != nil {
 		return err
 	}
@@ -142,7 +200,7 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	if err != nil {
 		return err
 	}
-	read, err := sandboxes.ReadPaths(f.read)
+	read, err := sandboxes.ReadPaths("--read", f.read)
 	if err != nil {
 		return err
 	}
@@ -154,7 +212,13 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	if err != nil {
 		return runerr.Sandbox(ctx, err)
 	}
-	return cli.PrintText(a, func(t cli.Terminal) {
+	document := struct {
+		sandbox.Explained
+		NetworkLevels []contract.NetLevel `json:"network_levels"`
+		NetworkLevel  contract.NetLevel   `json:"network_level"`
+		NetworkHosts  []string            `json:"network_hosts"`
+	}{x, sandbox.Levels(x.Isolation), gate.Profile.NetLevel(), cli.OrEmpty(gate.Profile.Hosts().Names)}
+	return cli.PrintAs(a, format, document, func(t cli.Terminal) {
 		section := func(title string, lines []string) {
 			t.Line(t.Paint(screen.Bold, title))
 			for i, line := range lines {
@@ -167,7 +231,7 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 		t.Line(t.Paint(screen.Bold, "clauses"))
 		clauses(t, x.Clauses)
 		t.Line(t.Paint(screen.Bold, "network"))
-		levels(t, x.Isolation)
+		levels(t, sandbox.Levels(x.Isolation))
 		t.Line("    level of the profile:", string(gate.Profile.NetLevel()))
 		for _, h := range gate.Profile.Hosts().Names {
 			t.Line("    listed:", screen.Plain(h))

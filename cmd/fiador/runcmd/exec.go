@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/decisions"
@@ -29,6 +29,7 @@ import (
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
@@ -80,10 +81,10 @@ the command's streams through as they come. What the command writes is kept apar
 and judged after the command has ended. If the command ended with 0 and wrote only
 what and where it may, exec applies that to the folder. Otherwise it applies nothing.
 
-With --request FILE it executes a request of the execution contract (YAML or
-JSON) and prints an execution report, one line of canonical JSON. With --tools the
-command must be that of the adapter that the request names: the policy decides the
-tool too, and the adapter's limits hold as well.
+With --request FILE it executes a request of the execution contract (YAML or JSON) and
+prints an execution report, one line of canonical JSON. With --tools the command must be
+that of the adapter that the request names. The policy decides the tool too, and the
+adapter's limits hold as well.
 
 With --line LINE it runs a line of a shell, in --dir of the work folder. A line of
 plain words is decided command by command, as fiador hook decides it; any other line is
@@ -104,7 +105,7 @@ Exit codes:
   0 to 255  the command's own; 126 not executable, 127 not found, 128+n signal n,
             137 out of memory, 143 over its time
   125       not the command's own: usage, REFUSE or CLARIFY, no sandbox, or the
-            command broke a limit or wrote where it may not; standard error says
+            command broke a limit or wrote where it may not. Standard error says
             which`,
 		Example: `  fiador exec --policy dev -- make test
   fiador exec --policy dev --write direct --timeout 5m -- cargo build
@@ -124,7 +125,7 @@ Exit codes:
 	flags.StringVar(&f.line, "line", "", "line for sh, in the place of a command")
 	flags.StringVar(&f.dir, "dir", ".", "folder beneath --work that the line starts in")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
-	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written if it is accepted; direct: let the command write into the folder itself, for large trees; nothing is judged before it is there")
+	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written if it is accepted; direct: let the command write into the folder itself, for large trees. With direct nothing is judged before it is there")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time of the command (default: the profile's)")
 	flags.IntVar(&f.memoryMB, "memory-mb", 0, "memory in MiB (default: the profile's)")
 	flags.IntVar(&f.cpuCores, "cpu-cores", 0, "processors (default: the profile's)")
@@ -155,7 +156,7 @@ func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	read, err := sandboxes.ReadPaths(f.read)
+	read, err := sandboxes.ReadPaths("--read", f.read)
 	if err != nil {
 		return err
 	}
@@ -266,7 +267,7 @@ func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gat
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Runner: e.host, Recorder: ledgers.Recorder(a, log)}
 	rep, err := harness.Run(ctx, deps, gate, req)
 	if err != nil {
-		return err
+		return sandboxes.Named(ctx, a, err)
 	}
 	to := f.sinks(a, w)
 	p := rep.Execution
@@ -300,19 +301,31 @@ func unprovable(x execute.Expect, packed bool) string {
 	return ""
 }
 
-// execRefused prints why the command was not started: in words, and as one line of JSON.
+// execRefused prints why the command was not started: in words, and then as one line of
+// JSON. A terminal gets the words and the remedy.
 func execRefused(a *cli.App, end harness.End) error {
+	a.Status = ExitOurs
+	refused, item := runerr.Refused(end.Path, end.Decision), decisions.ItemOf(end)
+	item.Made = true
+	if a.Words() {
+		if err := report.Human(a.Term.W, a.Term.Color, item); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(end.Decision.Findings, func(f kernel.Result) bool { return f.Fix == refused.Remedy() }) {
+			a.Term.Hint(refused.Remedy())
+		}
+		return nil
+	}
 	var told bytes.Buffer
-	if err := report.Human(&told, a.Term.Color, decisions.ItemOf(end)); err != nil {
+	if err := report.Human(&told, a.Term.Color, item); err != nil {
 		return err
 	}
-	told.Write(runerr.Refused(end.Path, end.Decision).Line())
+	told.Write(refused.Line())
 	text := told.String()
 	if a.Runner {
 		text = screen.Inert(text)
 	}
 	_, _ = io.WriteString(a.Stderr, text)
-	a.Status = ExitOurs
 	return nil
 }
 
@@ -390,7 +403,7 @@ func (f execFlags) limits(cmd *cobra.Command) harness.ExecLimits {
 // out, because the command could type there.
 func streams(a *cli.App) harness.Streams {
 	s := harness.Streams{Stdout: a.Stdout, Stderr: a.Stderr}
-	if a.Stdin != nil && !term.IsTerminal(int(a.Stdin.Fd())) {
+	if a.Stdin != nil && !cli.IsTerminal(a.Stdin) {
 		s.Stdin = a.Stdin
 	}
 	return s
@@ -509,16 +522,17 @@ func whyEnded(o evidence.Observed) string {
 	return ""
 }
 
-// sayEnded writes the RunError line for an end that was not the command's own. On a terminal
-// the reasons in words come first.
+// sayEnded writes the RunError line for an end that was not the command's own. A terminal
+// gets it in words, with the reasons.
 func sayEnded(a *cli.App, why, hint string, code int, reasons []string) {
 	e := runerr.New(result.CodeEvidence, why, hint, runerr.With("exit_code", code), runerr.With("reasons", cli.OrEmpty(reasons)))
-	if a.TTY {
+	if a.Words() {
 		a.Term.Message(e.Message)
 		for _, r := range reasons {
 			a.Term.Line("  " + screen.Plain(r))
 		}
 		a.Term.Hint(e.Remedy())
+		return
 	}
 	_, _ = a.Stderr.Write(e.Line())
 }

@@ -185,7 +185,7 @@ func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree st
 	if dirs.Tree, err = folders.Named("tree", tree); err != nil {
 		return dirs, err
 	}
-	if dirs.Read, err = sandboxes.ReadPaths(f.read); err != nil {
+	if dirs.Read, err = sandboxes.ReadPaths("--read", f.read); err != nil {
 		return dirs, err
 	}
 	if f.work != "" {
@@ -292,7 +292,7 @@ func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *har
 // the start, from the first second on. clear must be called once; it ends the display.
 // Without a terminal show is nil.
 func stepLine(a *cli.App) (show func(action, of int), clear func()) {
-	if !a.TTY {
+	if !a.Redraws() {
 		return nil, func() {}
 	}
 	begun, shown := a.Now(), false

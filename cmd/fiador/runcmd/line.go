@@ -17,7 +17,7 @@ func (f execFlags) checkLine(cmd *cobra.Command, args []string) error {
 	case f.line == "":
 		return cli.Usage("name the line with --line", "there is no line to run")
 	case len(args) > 0:
-		return cli.Unfit("the line is the command", "unexpected argument %q", args[0])
+		return cli.Unfit("leave it out: the line is the command", "unexpected argument %q", args[0])
 	case !filepath.IsLocal(f.dir):
 		return cli.Usage("name a folder beneath --work, relative to it", "--dir %q is not beneath --work", f.dir)
 	}

@@ -159,16 +159,16 @@ func modelAdapters(ctx context.Context, a *cli.App, f runFlags) ([]model.Adapter
 	if fault, ok := errors.AsType[*model.AdaptersError](err); ok {
 		return nil, runerr.New(result.CodeProfile, src.Path+": "+fault.Error(), fault.Hint, runerr.File(src.Path), runerr.At(fault.Pointer))
 	}
-	return list, notJSON(src.Path, err)
+	return list, notJSON(src.Text(), err)
 }
 
 // notJSON is [runerr.Read] for a file that is no intent: the hint is left out. It returns
 // other errors as they are.
-func notJSON(path string, err error) error {
+func notJSON(t runerr.Text, err error) error {
 	if !errors.As(err, new(*canon.Error)) {
 		return err
 	}
-	e := runerr.Read(path, err)
+	e := runerr.Read(t, err)
 	e.Hint = ""
 	return e
 }
@@ -183,7 +183,7 @@ func recordingOf[T any](ctx context.Context, a *cli.App, name, file string, pars
 	}
 	recorded, err = parse(src.Bytes)
 	if err == nil || errors.As(err, new(*canon.Error)) {
-		return recorded, notJSON(src.Path, err)
+		return recorded, notJSON(src.Text(), err)
 	}
 	e := runerr.New(result.CodeEvidence, src.Path+": not a recording: "+err.Error(),
 		"record the intent again with --model-mode record", runerr.File(src.Path), runerr.Because(err))

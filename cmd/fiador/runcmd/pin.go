@@ -44,10 +44,10 @@ func ToolPin(a *cli.App) *cobra.Command {
 		Short: "write what an MCP server says about its tools into its document, as digests",
 		Long: `Pin asks the server of the document servers/SERVER.yaml for its tools, and writes the
 digest of each into the document. It starts the command of the server in a sandbox, or
-reaches its url, whose host the profile lists. It prints what has changed: "+" for a tool
-that is new, "-" for one that is gone, "~" for one of which the server says something
-else than before. Look at each change before you trust it: a call is made only while
-the server says what is pinned. fiador tool index follows.
+reaches its url, whose host the profile lists. It prints each change: "+" a new tool,
+"-" one that is gone, "~" one of which the server says something else than before. Look
+at each change before you trust it: a call is made only while the server says what is
+pinned. fiador tool index follows.
 
 The policy decides about the command of the server as about any command.
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
@@ -269,7 +270,7 @@ func again(ctx context.Context, a *cli.App, o *reproduce.Original, gate *harness
 		deps.Progress = show
 	}
 	got, err := o.Reproduce(ctx, deps, gate, again)
-	return got, f.ofTree(err)
+	return got, sandboxes.Named(ctx, a, f.ofTree(err))
 }
 
 // ofTree returns err. If err is about an input, ofTree adds the folder of the inputs to
@@ -313,7 +314,7 @@ func tellReproduced(a *cli.App, o *reproduce.Original, got reproduce.Result, f r
 		}
 		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.Page.Paint(screen.Red, "DIFFERS"), of(d.Runs), at, screen.Plain(placeText(d.Divergence)), screen.Plain(d.Recorded), screen.Plain(d.Now))
 	}
-	if err := a.Print(out.Bytes()); err != nil {
+	if err := a.Say(out.Bytes()); err != nil {
 		return err
 	}
 	hintOfRuns(a, got, f.without(o, got))

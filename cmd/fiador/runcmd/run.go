@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -17,9 +18,11 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger/disk"
@@ -55,14 +58,14 @@ func Run(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run INTENT",
 		Short: "decide one intent and print its RunResult",
-		Long: `Run reads an intent, decides it under a policy profile, and prints the RunResult
-as one line of canonical JSON (RFC 8785), or in another --format. INTENT is a
-file, or - for standard input. On a terminal, a short summary stands on standard
-error. The exit code never depends on the format.
+		Long: `Run reads an intent and decides it under a policy profile. A terminal gets the
+answer in words. A pipe or a file gets the RunResult, one line of canonical JSON
+(RFC 8785). --format chooses another form. INTENT is a file, or - for standard
+input. The exit code never depends on the format.
 
-With --mode execute-sandbox an intent that is allowed is carried out in the sandbox,
-its actions in their order, and the RunResult says what was observed. Nothing is
-changed outside the sandbox unless --promote names a folder.
+With --mode execute-sandbox, run carries out an allowed intent in the sandbox, its
+actions in their order. The RunResult says what was observed. Nothing outside the
+sandbox changes unless --promote names a folder.
 
 With --ledger the decision is recorded before it is printed: a decision that cannot be
 recorded is exit code 2.
@@ -88,7 +91,7 @@ Exit codes:
 	cli.RefuseEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work")
 	f.GateFlags.Register(cmd)
 	f.ToolFlags.Register(cmd)
-	f.ReportFlags.Register(cmd)
+	f.ReportFlags.Register(cmd, report.Formats())
 	f.executingFlags.register(cmd)
 	f.modelFlags.register(cmd)
 	f.keptFlags.register(cmd, "run")
@@ -164,6 +167,7 @@ func runPlaces(a *cli.App, intent string, f runFlags) cli.Places {
 // 0 for an accepted decision, 1 for a rejected one, and 2 without one
 // (specs/run-result.md, Exit codes).
 func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
+	f.Choose(cmd, a)
 	if err := checkRun(a, name, f); err != nil {
 		return err
 	}
@@ -173,14 +177,13 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	policies.Unused(a, f.GateFlags)
 	log, err := ledgers.OpenLog(a, f.RecordFlags)
 	if err != nil {
 		return err
 	}
 	if log != nil {
 		defer log.Close()
-	} else {
-		ledgers.NotRecorded(a)
 	}
 	w, err := packs.Open(f.pack)
 	if err != nil {
@@ -193,6 +196,9 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 	src, readErr := cli.Source{Bytes: f.source, Path: name}, error(nil)
 	if f.source == nil {
 		src, readErr = a.Read(ctx, name, canon.MaxIntentBytes)
+	}
+	if info, err := os.Stat(name); readErr != nil && err == nil && info.IsDir() {
+		runerr.Of(readErr).Hint = "fiador check decides the intents of a folder; or name the file in it"
 	}
 	if len(src.Bytes) > cli.LargeIntent {
 		debug.SetGCPercent(cli.UsualGC)
@@ -217,7 +223,11 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 			return err
 		}
 	}
-	return tellRun(a, reports, f, end)
+	err = tellRun(a, reports, f, end)
+	if err == nil && end.Err == nil && log == nil {
+		ledgers.NotRecorded(a)
+	}
+	return err
 }
 
 // tellRun writes the results of a run: its bundle, the reports, and words for people.
@@ -229,14 +239,19 @@ func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End
 		}
 	}
 	item := decisions.ItemOf(end)
+	item.Made = f.source != nil
 	if err := errors.Join(reports.Item(item), reports.Close()); err != nil {
 		return err
 	}
 	if end.Err != nil {
-		return end.Err
+		a.Status = cli.ExitError
+		if !f.Spoken(a) {
+			a.Report(end.Err)
+		}
+		return nil
 	}
-	if a.TTY && f.Format == "json" {
-		if err := report.Human(a.Stderr, a.Term.Color, item); err != nil {
+	if a.TTY && !a.OutTTY && f.Format == "json" {
+		if err := report.Human(a.Term.W, a.Term.Color, item); err != nil {
 			return err
 		}
 	}
@@ -278,6 +293,7 @@ func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
 	if end.Err != nil {
+		end.Err = sandboxes.Named(ctx, a, end.Err)
 		return nil
 	}
 	executed(ctx, a, f, e, &to)

@@ -15,14 +15,17 @@ func SafeRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "safe-run [--log-names contract|rfc] [--] COMMAND [ARGUMENT...]",
 		Short: "run a command as it is and leave a log when it fails",
-		Long: `Safe-run runs a command without a sandbox and without a decision, passes its
-streams on as they come and exits as it does. When the command fails, or is
-interrupted, a log is left, with the lines of both streams in order and numbered,
-and its path is printed on standard error. It is the program safe-run.
+		Long: `Safe-run runs a command without a sandbox and without a decision. It passes the streams
+on as they come, and exits as the command does. The program safe-run does the same. When
+the command fails or is interrupted, safe-run leaves a log, and prints the path of the
+log on standard error. The log has the lines of both streams in order and numbered.
 
-SAFE_LOG_DIR is the folder for logs (default: .agent/FAIL-LOGS), SAFE_RUN_VIEW is
-ledger or merged, SAFE_SNIPPET_LINES (0 to 10000) prints the last lines of each
-stream after a failure, SAFE_RUN_LOG_NAMES is contract or rfc.
+It reads these variables:
+  SAFE_LOG_DIR        the folder for logs; by default .agent/FAIL-LOGS
+  SAFE_RUN_VIEW       ledger or merged
+  SAFE_SNIPPET_LINES  how many last lines of each stream it prints after a
+                      failure, 0 to 10000
+  SAFE_RUN_LOG_NAMES  contract or rfc
 
 Exit codes:
   0 to 255  the command's own; 128+n signal n, 126 not executable, 127 not found

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
@@ -127,7 +128,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 			doc.Read[i] = filepath.Join(filepath.Dir(file), p)
 		}
 	}
-	if req.Folders.Read, err = sandboxes.ReadPaths(doc.Read); err != nil {
+	if req.Folders.Read, err = sandboxes.ReadPaths("read of "+strconv.Quote(screen.Path(file)), doc.Read); err != nil {
 		return nil, err
 	}
 	d, task, perform, err := g.gate.Prepare(ctx, harness.Deps{Now: g.Now, Rand: g.Rand, Specs: g.Specs, Runner: g.host}, req)
@@ -152,7 +153,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 		g.secrets = append(g.secrets, strings.TrimPrefix(value, name+"="))
 	}
 	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Runner: g.host}
-	return x, x.Probe(ctx)
+	return x, sandboxes.Named(ctx, g.App, x.Probe(ctx))
 }
 
 // openHost opens the policy and the host of sandboxes, once.

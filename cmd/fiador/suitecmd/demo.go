@@ -1,40 +1,43 @@
 package suitecmd
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/evidence/suitedir"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/suite/recording"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/grade"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/trial"
 )
 
-// Demo returns the command that shows a run of four cases.
+// Demo returns the command that shows a run of four cases, and a comparison.
 func Demo(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "see a run of four cases: an answer, and three failures",
-		Long: `Demo asks a recorded agent four cases, verifies what the run has left, and ends with the
-commands to try next. It needs no agent and no network.
+		Short: "see two versions of an agent run, and compared",
+		Long: `Demo asks two recorded versions of an agent four cases, compares the new version with the
+baseline, and ends with the commands to try next. One case is worse on new, so that new is
+rejected: the exit code is that of the comparison. Demo needs no agent and no network.
 
 Exit codes:
-  0  the demo ran
-  2  it could not`,
+  1  the demo ran; its comparison rejects new, as it should
+  2  the demo could not run`,
 		Example: "  fiador suite demo\n  fiador suite demo --out demo",
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return show(cmd.Context(), a, out) },
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`FOLDER` of the run, which is kept (default: a temporary one, which is removed)")
+	cmd.Flags().StringVar(&out, "out", "", "`FOLDER` of the runs and the report, which is kept (default: a temporary one, which is removed)")
 	return cmd
 }
 
@@ -51,30 +54,39 @@ func show(ctx context.Context, a *cli.App, out string) error {
 	if out == "" {
 		to, at = filepath.Join(temp, "out"), "demo"
 	}
-	dir := filepath.Join(to, string(trial.New), recording.DemoID)
-	if _, err := os.Lstat(dir); err == nil {
+	if _, err := os.Lstat(filepath.Join(to, string(trial.New), recording.DemoID)); err == nil {
 		return cli.Usage("name another folder", "--out %s has a demo already", screen.Folder(out))
 	}
-	cases, err := recording.Demo(ctx, filepath.Join(temp, "agent"), to, kernel.Version, a.Now)
+	if err := recording.Demo(ctx, filepath.Join(temp, "agent"), to, kernel.Version, a.Now); err != nil {
+		return err
+	}
+	f := compareFlags{limits: grade.DefaultLimits()}
+	c, p, err := f.compare(ctx, a, []string{to})
 	if err != nil {
 		return err
 	}
-	v, err := verdict(dir, nil)
-	if err != nil || !v.OK() {
-		return runerr.New(result.CodeInternal, "the demo has left a directory that is not valid", "run the demo again, alone in its folder")
+	defer p.Close()
+	w, err := c.Write(p.Out)
+	if err != nil {
+		return err
 	}
+	var said strings.Builder
+	view := report.Comparison{Comparison: c.Comparison, Document: w.Text, Cases: "cases.json"}
+	if err := view.Write(&said, "human", report.Options{Color: a.Page.Color}); err != nil {
+		return err
+	}
+	a.Status = c.Gate.ExitCode
 	return cli.PrintText(a, func(t cli.Terminal) {
-		t.Line("A recorded agent was asked four cases. Each case has its file, whatever the agent did:")
-		for _, c := range cases {
-			t.Line(fmt.Sprintf("  %-8s%-17s%s", c.ID, cmp.Or(c.Class, trial.Class(trial.OK)), c.Title))
-		}
-		t.Line("The directory is valid, and sealed: run.json has the hash of every file.\n\nTry next:")
+		t.Line("Two recorded versions of an agent were asked four cases. Each case has its file, whatever\nthe agent did. Then new was compared with the baseline:\n")
+		_, _ = t.W.Write([]byte(said.String()))
+		t.Line("\nTry next:")
 		if out == "" {
 			t.Line("  fiador suite demo --out demo")
 		}
-		at := screen.Plain(filepath.Join(at, string(trial.New), recording.DemoID))
+		at := screen.Plain(at)
+		t.Line("  open " + filepath.Join(at, suitedir.PageFile) + " in a browser")
 		t.Line("  fiador suite verify " + at)
-		t.Line("  jq -c 'select(.case_id) | [.case_id, .status, .runner_failure.class]' " + at + "/*.json")
-		t.Line("  fiador suite run CASES --new http://HOST:PORT")
+		t.Line("  jq -c '.cases[] | [.case_id, .class, .divergence.headline]' " + filepath.Join(at, suitedir.CompareFile))
+		t.Line("  fiador suite run CASES --baseline http://HOST:PORT --new http://HOST:PORT")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
-	"github.com/fiador/fiador/evidence/asset"
 	"github.com/fiador/fiador/evidence/redact"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/suitedir"
@@ -29,6 +29,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -53,9 +54,9 @@ func Run(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run CASES",
 		Short: "ask an agent every case of a suite, and keep what it did",
-		Long: `Run asks an agent every case, and keeps an artifact for each, whatever the agent does: its
-answer, or the class of the failure with the body that came. CASES is a list of cases in
-JSON or YAML, or - for standard input.
+		Long: `Run asks an agent every case, and keeps an artifact for each, whatever the agent does.
+The artifact has the answer, or the class of the failure with the body that came. CASES
+is a list of cases in JSON or YAML, or - for standard input.
 
 AGENT is http://HOST:PORT or https://HOST: run sends POST /run-case with the case, and
 nothing else. Answers go to OUT/new/RUN_ID, and those of --baseline to
@@ -63,8 +64,9 @@ OUT/baseline/RUN_ID: run.json, a file for each case, and what is larger in asset
 Secrets are redacted before anything is written. The last line of a directory is the
 seal in run.json: the hashes of all its files.
 
-A failure to connect, and the statuses 429 and 503, are tried again (--retries); a case
-whose metadata says idempotent also after a timeout, a lost connection and 5xx.
+After a failure to connect, and after the statuses 429 and 503, run tries again
+(--retries). If the metadata of a case says idempotent, run also tries again after a
+timeout, a lost connection and 5xx.
 
 Run prints run.json of each directory as one line.
 
@@ -102,7 +104,30 @@ Exit codes:
 	flags.Lookup("resume").NoOptDefVal = string(suite.Missing)
 	flags.StringVar(&f.sign, "sign", "", "`FILE` with the private key that signs run.json of each directory (fiador pack keygen makes one)")
 	flags.BoolVar(&f.fail, "fail-on-error", false, "exit with 1 if a case has no answer")
+	complete(cmd, a, "only", func(c trial.Case) []string { return []string{c.ID} })
+	complete(cmd, a, "tag", func(c trial.Case) []string { return c.Tags })
 	return cmd
+}
+
+// complete makes a shell complete a flag, a list, with what the cases of the first argument have.
+func complete(cmd *cobra.Command, a *cli.App, flag string, of func(trial.Case) []string) {
+	values := func(cmd *cobra.Command, args []string, begun string) (list []string, _ cobra.ShellCompDirective) {
+		if len(args) == 0 || args[0] == "-" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		file, _ := readCases(cmd.Context(), a, args[0]) // a shell that completes shows no errors
+		before := begun[:strings.LastIndexByte(begun, ',')+1]
+		for _, c := range file.Cases {
+			for _, value := range of(c) {
+				list = append(list, before+value)
+			}
+		}
+		slices.Sort(list)
+		return slices.Compact(list), cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err)
+	}
 }
 
 var casesForm = document.Form{
@@ -124,6 +149,9 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 		return err
 	}
 	if f.preview {
+		if err := p.Places(); err != nil {
+			return err
+		}
 		if err := preflight(ctx, p); err != nil {
 			return err
 		}
@@ -208,12 +236,9 @@ func (f *runFlags) plan(ctx context.Context, a *cli.App, name string, from *agen
 		return p, err
 	}
 	if f.sign != "" {
-		if err := ledgers.Outside(f.out, f.sign, "run"); err != nil {
-			return p, err
-		}
-		key, err := ledgers.ReadKey(f.sign)
+		key, err := signingKey(f.out, f.sign)
 		if err != nil {
-			return p, runerr.New(result.CodeUnreadable, err.Error(), `name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(screen.Path(f.sign)), runerr.Because(err))
+			return p, err
 		}
 		p.Sign = func(run []byte) ([]byte, error) { return suitedir.Sign(run, key) }
 	}
@@ -233,6 +258,18 @@ func (f *runFlags) plan(ctx context.Context, a *cli.App, name string, from *agen
 	return p, err
 }
 
+// signingKey returns the private key of a file, which does not lie in the folder that is signed.
+func signingKey(out, file string) (*ledger.Signer, error) {
+	if err := ledgers.Outside(out, file, "run"); err != nil {
+		return nil, err
+	}
+	key, err := ledgers.ReadKey(file)
+	if err != nil {
+		return nil, runerr.New(result.CodeUnreadable, err.Error(), `name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(screen.Path(file)), runerr.Because(err))
+	}
+	return key, nil
+}
+
 // bounds checks the numbers of the flags.
 func (f *runFlags) bounds() error {
 	for _, m := range []struct {
@@ -249,7 +286,7 @@ func (f *runFlags) bounds() error {
 	if f.out == "" {
 		return cli.Usage("name a folder", "--out is empty")
 	}
-	if f.id != "" && !asset.CheckID(f.id+strings.Repeat("-r00", min(1, f.repeats-1))) {
+	if f.id != "" && trial.IDFault(f.id+strings.Repeat("-r00", min(1, f.repeats-1))) != "" {
 		return cli.Usage("1 to 124 letters, digits, '.', '_' or '-', the first a letter or digit, and no name of a device", "run id %q cannot be used", canon.Cut(canon.Clean(f.id)))
 	}
 	if f.timeout < time.Millisecond || f.timeout > 24*time.Hour {
@@ -261,27 +298,57 @@ func (f *runFlags) bounds() error {
 	return cli.Choice("resume", f.resume, []string{string(suite.Fresh), string(suite.Missing), string(suite.Errors)})
 }
 
-// cases reads the case file, and selects cases.
-func (f *runFlags) cases(ctx context.Context, a *cli.App, name string, p *suite.Plan) error {
+// caseFile is a document of cases.
+type caseFile struct {
+	trial.Cases
+	text []byte // canonical, with a line feed
+	read document.Text
+}
+
+// readCases reads a case file.
+func readCases(ctx context.Context, a *cli.App, name string) (c caseFile, err error) {
 	src, err := a.ReadUpTo(ctx, name, casesForm.MaxBytes, casesForm.TooLarge)
 	if err != nil {
-		return err
+		return c, err
 	}
-	text, err := document.Read(a.Specs, src.Path, src.Bytes, casesForm)
-	if err != nil {
-		return err
+	if c.read, err = document.Read(a.Specs, src.Path, src.Bytes, casesForm); err != nil {
+		return c, err
 	}
-	all, err := trial.ReadCases(text.Doc.Value())
+	c.Cases, err = trial.ReadCases(c.read.Doc.Value())
 	if fault, ok := err.(*trial.CasesError); ok {
-		return text.Invalid(fault.Pointer, fault.Msg, fault.Hint)
+		return c, c.read.Invalid(fault.Pointer, fault.Msg, fault.Hint)
 	}
-	if err == nil {
-		p.Cases, err = all.Select(f.only, f.tags)
+	c.text = slices.Concat(c.read.Doc.Bytes(), []byte("\n"))
+	return c, err
+}
+
+// lines returns the lines of the cases, by id.
+func (c caseFile) lines() map[string]int {
+	at := "/"
+	if _, plain := c.read.Doc.Value().([]any); !plain {
+		at = "/cases/"
 	}
+	pointers := make([]string, len(c.Cases))
+	for i := range c.Cases {
+		pointers[i] = at + strconv.Itoa(i)
+	}
+	lines := map[string]int{}
+	for i, line := range c.read.Lines(pointers...) {
+		lines[c.Cases[i].ID] = line
+	}
+	return lines
+}
+
+// cases reads the case file, and selects cases.
+func (f *runFlags) cases(ctx context.Context, a *cli.App, name string, p *suite.Plan) error {
+	file, err := readCases(ctx, a, name)
 	if err != nil {
+		return err
+	}
+	if p.Cases, err = file.Select(f.only, f.tags); err != nil {
 		return cli.Usage("name cases of the file with --only and --tag", "%s", err)
 	}
-	p.CasesText = slices.Concat(text.Doc.Bytes(), []byte("\n"))
+	p.CasesText = file.text
 	return nil
 }
 

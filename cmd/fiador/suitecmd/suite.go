@@ -22,5 +22,5 @@ Exit codes:
 		Example: `  fiador suite demo
   fiador suite run cases.json --new http://127.0.0.1:8787
   fiador suite verify runs/new/nightly`,
-	}, Run(a), Verify(a), Replay(a), Demo(a))
+	}, Run(a), Compare(a), Bless(a), Verify(a), Replay(a), Demo(a))
 }

@@ -32,16 +32,16 @@ func checkCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "check the documents and the examples of a folder of tools",
-		Long: `Check reads every document of the folder: its form, templates, transforms,
-fallbacks, and that every tool of an MCP server that an adapter names is pinned. It
-tries every example (TOOL/ADAPTER/examples/NAME.json): its parameters must bind, and
-the last of its answers must become the one that it expects. It prints what is
-wrong, and at the end how many examples are as expected. It starts no process.
+		Long: `Check reads every document of the folder: its form, templates, transforms and fallbacks.
+Every tool of an MCP server that an adapter names must be pinned. Check tries every
+example (TOOL/ADAPTER/examples/NAME.json): its parameters must bind, and the last of its
+answers must become the one that it expects. It prints what is wrong, and at the end how
+many examples are as expected. It starts no process.
 
-With --run it also performs the examples of commands: each is a call that the policy
-decides, as fiador tool call makes it, in the sandbox and in a copy of the fixtures of
-its adapter (TOOL/ADAPTER/fixtures). The call must be accepted, and its answer must be
-the one that the example expects. Examples of other types are skipped.
+With --run it also performs the examples of commands. Each is a call that the policy
+decides, as fiador tool call makes it. The call runs in the sandbox, in a copy of the
+fixtures of its adapter (TOOL/ADAPTER/fixtures). The call must be accepted, and its
+answer must be the one that the example expects. Examples of other types are skipped.
 
 Exit codes:
   0  nothing is wrong

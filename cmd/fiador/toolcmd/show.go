@@ -70,9 +70,11 @@ func showCommand(a *cli.App) *cobra.Command {
 		Use:   "show TOOL[/ADAPTER]",
 		Short: "print a tool or an adapter at a level of detail",
 		Long: `Show prints a tool, or an adapter of it, as one line of canonical JSON. Each level
-holds the one before it: L0 is what it is called, L1 adds its operations and
-parameters, L2 what is needed to perform it, L3 the rest, with the names of its
-examples and fixtures.
+adds to the level before it:
+  L0  what it is called
+  L1  its operations and parameters
+  L2  what is needed to perform it
+  L3  the rest, with the names of its examples and fixtures
 
 Exit codes:
   0  printed

@@ -17,10 +17,11 @@ func Tool(a *cli.App, more ...*cobra.Command) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "tool",
 		Short: "index, show, check and call the tools that intents may name",
-		Long: `The commands of a folder of tools. DIR has a folder for each tool, with the tool's
-document tool.yaml and one document for each of its adapters, and a folder servers
-with the documents of MCP servers. Each may be JSON as well. Its index tools.json
-has the digest of every document.
+		Long: `Tool indexes, shows, checks and calls the tools that intents may name. DIR is a folder
+of tools. It has a folder for each tool, with the tool's document tool.yaml and one
+document for each of its adapters. DIR also has a folder servers with the documents of
+MCP servers. Each document may be JSON as well. The index tools.json has the digest of
+every document.
 
 Exit codes:
   0  written, printed, or nothing is wrong

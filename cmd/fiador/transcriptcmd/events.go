@@ -31,8 +31,8 @@ their order. The members are:
   cmd     of start: the command, quoted for a shell; absent if JSON cannot hold it as text
   code    of exit: the exit code
 
-The LF at the end of a line is not part of it, and neither is the CR of a CRLF, unless the
-log has the line in base64. On a terminal characters that do not show are escaped.
+The LF at the end of a line is not part of it. The CR of a CRLF is part of it only if
+the log has the line in base64. On a terminal characters that do not show are escaped.
 
 Exit codes:
   0  printed

@@ -31,8 +31,8 @@ func Transcript(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "transcript",
 		Short: "read back the logs of safe-run",
-		Long: `The commands that read a log of safe-run: what a command wrote to both its streams,
-and in which order. A log is checked as a whole before anything of it is printed.
+		Long: `Transcript reads a log of safe-run: what a command wrote to both its streams, and in
+which order. It checks a log as a whole before it prints anything of it.
 
 A LOG is a regular file, or "-": standard input, which may be a pipe. What comes from a
 pipe is kept in memory or, from 1 MiB on, in a file without a name in TMPDIR.

@@ -40,8 +40,8 @@ func List(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the receipts of a folder's work items",
-		Long: `List prints one line for each receipt in the store of a folder, the newest last: the
-item, how it ended, the receipt, and the state that it led to.
+		Long: `List prints one line for each receipt in the store of a folder, the newest last. The
+line has the item, how it ended, the receipt, and the state that it led to.
 
 Exit codes:
   0  listed, even if there is no receipt
@@ -195,9 +195,9 @@ func Verify(a *cli.App) *cobra.Command {
 		Use:   "verify [RECEIPT…]",
 		Short: "verify receipts of work items",
 		Long: `Verify makes everything in the folder of a receipt again and compares it: hashes, the
-pack of the run, the later state from the earlier one and the patch. RECEIPT is a folder,
-the id of a receipt or of an item. Without RECEIPT, all receipts of the store and their
-chain are verified.
+pack of the run, and the later state. It makes the later state from the earlier one and
+the patch. RECEIPT is a folder, the id of a receipt or of an item. Without RECEIPT, all
+receipts of the store and their chain are verified.
 
 A receipt that holds is consistent. Its owner could have made it anew; with --ledger, the
 recorded decision of the run proves that it is the one that was made.
@@ -269,7 +269,7 @@ func (p *place) verifyChain(ctx context.Context, a *cli.App, log *disk.Reader) e
 	if !holds {
 		return nil
 	}
-	return a.Print(fmt.Appendf(nil, "chain: %d receipts, each names the one before it\n", len(list)))
+	return a.Say(fmt.Appendf(nil, "chain: %d receipts, each names the one before it\n", len(list)))
 }
 
 // verified prints what does not hold of a receipt, or else what it is, and rest.

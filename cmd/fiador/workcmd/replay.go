@@ -36,10 +36,10 @@ func Replay(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay RECEIPT",
 		Short: "run the item of a receipt again, and compare what it changes",
-		Long: `Replay runs the item of a successful receipt again in a new folder, from the state on
-which it ran, with its agent and its test, and compares the change with the recorded one.
-The content of that state comes from the store, or from the folder --tree. Files that were
-scratch are not there. Your folder is not touched.
+		Long: `Replay runs the item of a successful receipt again in a new folder, with its agent and
+its test. It begins with the state on which the item ran, and compares the change with
+the recorded one. The content of that state comes from the store, or from the folder
+--tree. Files that were scratch are not there. Your folder is not touched.
 
 Exit codes:
   0  MATCH, and the hash of the state that the change led to
@@ -116,7 +116,7 @@ func (f *replayFlags) workflow(ctx context.Context, a *cli.App, r receipt.Receip
 		return nil, runerr.New(result.CodeProfile, "the policy is not the one under which the item ran: profile "+canon.Quote(r.Core.Policy)+", "+string(r.Core.PolicySHA256),
 			"name that profile with --policy, and the layers of the organisation with --org-policy")
 	}
-	w.Read, err = sandboxes.ReadPaths(f.reads)
+	w.Read, err = sandboxes.ReadPaths("--read", f.reads)
 	return w, err
 }
 
@@ -138,16 +138,16 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App, w *workflow.Workfl
 	w.Deps.Runner = host
 	got, err := w.Replay(ctx, r, s, from, f.dir)
 	if err != nil {
-		return err
+		return sandboxes.Named(ctx, a, err)
 	}
 	a.RejectIf(!got.Match())
 	switch {
 	case got.Match():
-		return a.Print([]byte("MATCH " + r.Core.After + "\n"))
+		return a.Say([]byte("MATCH " + r.Core.After + "\n"))
 	case got.Status != receipt.Success:
-		return a.Print([]byte("DIFFERS: the item ended in " + string(got.Status) + ": " + screen.Plain(got.Why) + "\n"))
+		return a.Say([]byte("DIFFERS: the item ended in " + string(got.Status) + ": " + screen.Plain(got.Why) + "\n"))
 	}
-	return a.Print([]byte("DIFFERS at " + screen.Path(got.Difference) + "\n"))
+	return a.Say([]byte("DIFFERS at " + screen.Path(got.Difference) + "\n"))
 }
 
 // toFolder makes the folder for a replay; remove is called when it is not needed.

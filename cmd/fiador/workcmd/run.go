@@ -150,7 +150,7 @@ Exit codes:
 			if o.Jobs < 1 || o.Jobs > 1000 {
 				return cli.Usage("give a number from 1 to 1000", "--jobs %d", o.Jobs)
 			}
-			if o.Read, err = sandboxes.ReadPaths(reads); err != nil {
+			if o.Read, err = sandboxes.ReadPaths("--read", reads); err != nil {
 				return err
 			}
 			return f.run(ctx, a, o, record, discard)
@@ -209,7 +209,7 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledge
 	o.Advise = func(id, msg, hint string) { a.Term.Warning(id + ": " + msg + "; " + hint) }
 	summary, err := o.Workflow.Run(ctx, o.plan, sumOf(o))
 	if err = placed(o.text, err); err != nil {
-		return err
+		return sandboxes.Named(ctx, a, err)
 	}
 	a.RejectIf(!summary.Success())
 	if o.plan.One {

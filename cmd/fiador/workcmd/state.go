@@ -28,8 +28,8 @@ func Work(a *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "work",
 		Short: "work items: an agent's change as a whole or not at all; states of a folder",
-		Long: `Work runs the items of a plan on a folder, each as a whole or not at all: what an agent
-has written is applied if the policy, the limits of the item and its test accept it.
+		Long: `Work runs the items of a plan on a folder, each as a whole or not at all. It applies
+what an agent has written if the policy, the limits of the item and its test accept it.
 Every item leaves a receipt, which can be verified, and run again elsewhere.
 
 It also names the content of a folder by one hash, keeps it, compares two such states,

@@ -45,7 +45,7 @@ func oddModule(name, profile string) string {
 		return "is no module that is built in"
 	case layer != "org" && layer != "repo" && layer != "user" || owner == "" || file == "":
 		return "is of no layer"
-	case layer == "user" && (slices.Contains(profiles.Names(), profile) || owner != strings.ReplaceAll(profile, "-", "_")):
+	case layer == "user" && (slices.Contains(profiles.Names(), profile) || owner != profiles.PackageName(profile)):
 		return "is of another profile"
 	}
 	return ""

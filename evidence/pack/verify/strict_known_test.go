@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -31,7 +32,7 @@ func TestKnownPolicy(t *testing.T) {
 		t.Errorf("the modules are %q", names)
 	}
 	for _, name := range profiles.Names() {
-		p, err := policy.LoadProfile(profiles.FS(), name, set)
+		p, err := profile.Load(profiles.FS(), name, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestKnownPolicy(t *testing.T) {
 			}
 		}
 	}
-	p, err := policy.LoadProfile(profiles.FS(), "dev", set)
+	p, err := profile.Load(profiles.FS(), "dev", set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
@@ -233,7 +233,7 @@ func builtin(t testing.TB) Options {
 	}
 	contracts, whole := map[string]*kernel.PolicyProfile{}, map[string]*kernel.Profile{}
 	for _, name := range []string{"strict", "default", "dev"} {
-		p, err := policy.LoadProfile(profiles.FS(), name, set)
+		p, err := profile.Load(profiles.FS(), name, set)
 		if err != nil {
 			t.Fatal(err)
 		}

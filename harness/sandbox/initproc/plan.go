@@ -158,26 +158,6 @@ type Filter []byte
 // InsnSize is the size of an instruction of a filter in bytes.
 const InsnSize = 8
 
-// Insn is one instruction of a filter.
-type Insn struct {
-	Code uint16
-	JT   uint8
-	JF   uint8
-	K    uint32
-}
-
-// NewFilter returns the filter of these instructions.
-func NewFilter(list []Insn) Filter {
-	f := make(Filter, InsnSize*len(list))
-	for i, in := range list {
-		at := f[InsnSize*i:][:InsnSize]
-		wire.Put(at[:2], uint64(in.Code))
-		at[2], at[3] = in.JT, in.JF
-		wire.Put(at[4:], uint64(in.K))
-	}
-	return f
-}
-
 // Action is one step inside. With Argv it is a command, without Argv a file to write.
 type Action struct {
 	Argv []string `json:"argv,omitempty"`

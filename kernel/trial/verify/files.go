@@ -9,7 +9,6 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
-	"github.com/fiador/fiador/kernel/text"
 	"github.com/fiador/fiador/kernel/trial"
 )
 
@@ -46,25 +45,17 @@ func absolute(path string) bool {
 	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) || pathname.HasDrive(path) || strings.HasPrefix(strings.ToLower(path), "file:")
 }
 
-// hash checks SU14 for a member that is the SHA-256 of a file, and may be absent: 64 hexadecimal
-// digits, or "sha256:" and these.
-func (v *verifier) hash(p place, member, name string) {
-	given, there := p.obj[member].(string)
-	if name == "" || !there {
+// sum checks SU14 for the members that are the size and the SHA-256 of a file, and may be absent.
+// A SHA-256 is 64 hexadecimal digits, or "sha256:" and these.
+func (v *verifier) sum(p place, size, hash, name string) {
+	bytes, sized := p.number(size)
+	digits, hashed := p.obj[hash].(string)
+	if name == "" || !sized && !hashed {
 		return
 	}
-	sum, _ := v.dir.Sum(name)
-	v.must(strings.TrimPrefix(given, "sha256:") == sum, "SU14", p, member, "not the SHA-256 of %s", canon.Quote(name))
-}
-
-// size checks SU14 for a member that is the size of a file, and may be absent.
-func (v *verifier) size(p place, member, name string) {
-	given, there := p.number(member)
-	if name == "" || !there {
-		return
-	}
-	_, size := v.dir.Sum(name)
-	v.must(given == float64(size), "SU14", p, member, "%s has %d bytes", canon.Quote(name), size)
+	sum, n := v.dir.Sum(name)
+	v.must(!hashed || strings.TrimPrefix(digits, "sha256:") == sum, "SU14", p, hash, "not the SHA-256 of %s", canon.Quote(name))
+	v.must(!sized || bytes == float64(n), "SU14", p, size, "%s has %d bytes", canon.Quote(name), n)
 }
 
 // failure checks SU9 to SU17 for the failure of a case.
@@ -78,7 +69,7 @@ func (v *verifier) failure(c, f place) {
 		class, there := a.obj["error_class"]
 		v.must(!there || class == f.obj["class"], "SU9", a, "error_class", "runner_failure is about this attempt, and has another class")
 	}
-	if textOf(f.obj, "class") == string(trial.HTTPError) {
+	if trial.TextOf(f.obj, "class") == string(trial.HTTPError) {
 		_, there := f.number("status")
 		v.must(there, "SU10", f, "status", "missing in an http_error")
 	}
@@ -90,47 +81,48 @@ func (v *verifier) failure(c, f place) {
 	v.must(!described || hasBody, "SU11", f, "full_body_meta_saved_to", "there is no body that it could describe")
 	body := v.href(f, "full_body_saved_to", true)
 	if body != "" && hasSnippet {
-		v.must(begins(string(v.dir.Content(body)), snippet), "SU15", f, "body_snippet", "not the beginning of %s", canon.Quote(body))
+		v.must(begins(v.dir.Content(body), snippet), "SU15", f, "body_snippet", "not the beginning of %s", canon.Quote(body))
 	}
 	if href := v.href(f, "full_body_meta_saved_to", true); href != "" {
-		if m := v.meta(href); m.obj != nil {
-			id, hasID := m.obj["case_id"]
-			v.must(!hasID || id == c.obj["case_id"], "SU17", m, "case_id", "%s is about another case", canon.Quote(c.file))
-			class, hasClass := m.obj["class"]
-			v.must(!hasClass || class == f.obj["class"], "SU17", m, "class", "%s has another class", canon.Quote(c.file))
-			v.size(m, "bytes_written", body)
-			v.hash(m, "sha256", body)
-		}
+		m := v.meta(href)
+		id, hasID := m.obj["case_id"]
+		v.must(!hasID || id == c.obj["case_id"], "SU17", m, "case_id", "%s is about another case", canon.Quote(c.file))
+		class, hasClass := m.obj["class"]
+		v.must(!hasClass || class == f.obj["class"], "SU17", m, "class", "%s has another class", canon.Quote(c.file))
+		v.sum(m, "bytes_written", "sha256", body)
 	}
 }
 
 // begins says whether a snippet is the beginning of a body, in which U+FFFD stands for bytes
 // that are not UTF-8. One may stand for several bytes, and several for one character that was cut.
-func begins(body, snippet string) bool {
-	const bad = "\ufffd"
-	snippet = oneOfEach(strings.TrimRight(strings.ToValidUTF8(snippet, bad), bad))
-	return strings.HasPrefix(oneOfEach(strings.ToValidUTF8(body, bad)), snippet)
-}
-
-// oneOfEach returns a text with one U+FFFD for several that follow each other.
-func oneOfEach(s string) string {
-	var b strings.Builder
+func begins(body []byte, snippet string) bool {
 	var last rune
-	for _, r := range s {
-		if r != utf8.RuneError || last != r {
-			b.WriteRune(r)
+	left := strings.TrimRight(strings.Map(func(r rune) rune {
+		if r == utf8.RuneError && r == last {
+			return -1
 		}
 		last = r
+		return r
+	}, snippet), "\ufffd")
+	last = 0
+	for len(body) > 0 && left != "" {
+		r, size := utf8.DecodeRune(body)
+		body = body[size:]
+		if r == utf8.RuneError && r == last {
+			continue
+		}
+		rest, same := strings.CutPrefix(left, string(r))
+		if !same {
+			return false
+		}
+		left, last = rest, r
 	}
-	return b.String()
+	return left == ""
 }
 
 // meta checks SU16, SU17 and SU20 for the description of a body.
 func (v *verifier) meta(name string) place {
-	m := v.document("SU17", name, trial.MetaVersion)
-	if m.obj == nil {
-		return m
-	}
+	m := v.document("SU17", name, "suite-failure-meta")
 	v.sameVersion(m, "version")
 	v.paths(m, m.obj)
 	written, haveWritten := m.number("bytes_written")
@@ -149,7 +141,7 @@ func (v *verifier) manifest() []place {
 	if !v.names[trial.ManifestFile] {
 		return nil
 	}
-	m := v.document("SU21", trial.ManifestFile, trial.ManifestVersion)
+	m := v.document("SU21", trial.ManifestFile, "suite-assets-manifest")
 	if m.obj == nil {
 		return nil
 	}
@@ -157,15 +149,14 @@ func (v *verifier) manifest() []place {
 	ids, keys := map[string]bool{}, map[[3]string]bool{}
 	items := m.each("items")
 	for _, item := range items {
-		id, key := textOf(item.obj, "asset_id"), [3]string{textOf(item.obj, "href"), textOf(item.obj, "case_id"), textOf(item.obj, "kind")}
+		id, key := trial.TextOf(item.obj, "asset_id"), [3]string{trial.TextOf(item.obj, "href"), trial.TextOf(item.obj, "case_id"), trial.TextOf(item.obj, "kind")}
 		v.must(!ids[id], "SU22", item, "asset_id", "another asset has the id %s", canon.Quote(id))
 		v.must(!keys[key], "SU22", item, "href", "another asset has this href, case and kind")
 		ids[id], keys[key] = true, true
 		v.sameVersion(item, "side")
 		href := v.href(item, "href", false)
-		v.size(item, "size_bytes", href)
-		v.hash(item, "sha256", href)
-		if href != "" {
+		v.sum(item, "size_bytes", "sha256", href)
+		if href != "" && href != trial.ManifestFile {
 			v.assets[id] = true
 			v.assets[href] = true
 		}
@@ -176,36 +167,50 @@ func (v *verifier) manifest() []place {
 	return items
 }
 
-// free are the members whose values are data of an agent or of a caller: no member in them is
-// looked at.
-const free = text.Words("args content headers params payload_summary provenance")
-
-// paths checks SU20 for all members beneath a place whose names are those of paths.
+// paths checks SU20 for all members beneath a place, but in data, whose names are those of paths. Few documents
+// have an absolute one, and the others need no pointers.
 func (v *verifier) paths(p place, value any) {
+	if hasAbsolute(value) {
+		v.absolutes(p, value)
+	}
+}
+
+// hasAbsolute says whether absolutes finds a path.
+func hasAbsolute(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, one := range value {
+			path, isText := one.(string)
+			if isText && trial.NamesFile(name) && absolute(path) || !isText && hasAbsolute(one) && !trial.Data.Has(name) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, hasAbsolute)
+	}
+	return false
+}
+
+// absolutes cuts pointers, so that long names do not multiply.
+func (v *verifier) absolutes(p place, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, name := range canon.Names(value) {
 			one := value[name]
-			path, isText := one.(string)
-			at := place{file: p.file, pointer: canon.Pointer(p.pointer, name)}
+			path, _ := one.(string)
+			at := place{file: p.file, pointer: canon.Cut(canon.Pointer(p.pointer, canon.Cut(name)))}
 			switch {
-			case isText && isPath(name) && absolute(path):
+			case trial.NamesFile(name) && absolute(path):
 				v.add("SU20", at, "the path %s is absolute", canon.Quote(path))
-			case !free.Has(name):
-				v.paths(at, one)
+			case !trial.Data.Has(name):
+				v.absolutes(at, one)
 			}
 		}
 	case []any:
 		for i, one := range value {
-			v.paths(place{file: p.file, pointer: p.pointer + "/" + strconv.Itoa(i)}, one)
+			v.absolutes(place{file: p.file, pointer: canon.Cut(p.pointer + "/" + strconv.Itoa(i))}, one)
 		}
 	}
-}
-
-// isPath says whether a member has the name of one that is a path.
-func isPath(name string) bool {
-	last := name[strings.LastIndexByte(name, '_')+1:]
-	return slices.Contains([]string{"path", "dir", "file", "href"}, last) || strings.HasSuffix(name, "_saved_to")
 }
 
 // additions checks SU25.
@@ -214,12 +219,12 @@ func (v *verifier) additions() {
 		g := v.run.at("run_group")
 		index, ok1 := canon.Whole(g.obj["index"])
 		of, ok2 := canon.Whole(g.obj["of"])
-		v.must(textOf(g.obj, "run_id") != "", "SU25", g, "run_id", "no id of the runs that belong together")
+		v.must(trial.TextOf(g.obj, "run_id") != "", "SU25", g, "run_id", "no id of the runs that belong together")
 		v.must(ok1 && ok2 && index >= 1 && index <= of, "SU25", g, "index", "no number from 1 to the member of")
 	}
 	if _, there := v.run.obj["agent"]; there {
 		a := v.run.at("agent")
-		v.must(slices.Contains([]string{"http", "exec", "replay"}, textOf(a.obj, "transport")), "SU25", a, "transport", "neither http nor exec nor replay")
+		v.must(slices.Contains([]string{"http", "exec", "replay"}, trial.TextOf(a.obj, "transport")), "SU25", a, "transport", "neither http nor exec nor replay")
 		isolation, there := a.obj["isolation"]
 		_, isText := isolation.(string)
 		v.must(!there || isText, "SU25", a, "isolation", "not a string")
@@ -239,32 +244,27 @@ func (v *verifier) stats() {
 }
 
 // seal checks SU23 and SU24, if run.json has a seal.
-func (v *verifier) seal(items []place) {
-	value, sealed := v.run.obj["artifacts"]
-	if !sealed {
+func (v *verifier) seal(names []string, items []place) {
+	if _, sealed := v.run.obj["artifacts"]; !sealed {
 		return
 	}
-	_, isObject := value.(map[string]any)
-	v.must(isObject, "SU23", v.run, "artifacts", "no object of hashes by the names of files")
 	seal := v.run.at("artifacts")
+	v.must(seal.obj != nil, "SU23", v.run, "artifacts", "no object of hashes by the names of files")
 	kept := map[string]bool{trial.RunFile: true, trial.EvaluationFile: true, trial.SignatureFile: true}
 	for _, item := range items {
-		kept[textOf(item.obj, "href")] = true
-		v.must(textOf(item.obj, "sha256") != "", "SU24", item, "sha256", "missing in a sealed directory")
+		kept[trial.TextOf(item.obj, "href")] = true
+		v.must(trial.TextOf(item.obj, "sha256") != "", "SU24", item, "sha256", "missing in a sealed directory")
 	}
 	for _, name := range canon.Names(seal.obj) {
 		there := v.names[name] && (isCase(name) || name == trial.ManifestFile)
 		v.must(there, "SU23", seal, name, "neither the file of a case nor the manifest of this directory")
 	}
-	for _, name := range v.dir.Names() {
-		if !isCase(name) && name != trial.ManifestFile {
-			listed := kept[name] || items == nil && v.names[trial.ManifestFile]
-			if !listed {
-				v.add("SU24", place{file: name}, "neither sealed nor in the manifest")
-			}
-			continue
+	for _, name := range names {
+		if isCase(name) || name == trial.ManifestFile {
+			sum, _ := v.dir.Sum(name)
+			v.must(seal.obj[name] == "sha256:"+sum, "SU23", seal, name, "not the SHA-256 of the file")
+		} else if !kept[name] && (items != nil || !v.names[trial.ManifestFile]) {
+			v.add("SU24", place{file: name}, "neither sealed nor in the manifest")
 		}
-		sum, _ := v.dir.Sum(name)
-		v.must(seal.obj[name] == "sha256:"+sum, "SU23", seal, name, "not the SHA-256 of the file")
 	}
 }

@@ -20,18 +20,15 @@ type Entry struct {
 	What string // follows the name in a sentence
 }
 
-// Directory is a version directory, as Verify asks for it. Names are slash paths from the
-// directory. Verify asks only for files that Names lists.
+// Directory reads the regular files of a version directory. Names are slash paths from it.
 type Directory interface {
-	Names() []string // the regular files
-	Others() []Entry
 	// Sum returns the SHA-256 of a file as 64 hexadecimal digits, and its size.
 	Sum(name string) (sha256 string, size int64)
 	// Content returns the bytes of a file.
 	Content(name string) []byte
-	// Document returns the decoded value of a JSON file, and how it breaks the schema of the
-	// document with that schema_version. A file that is no JSON has one fault.
-	Document(name, version string) (value any, faults []trial.Fault)
+	// Document returns the decoded value of a JSON file, and how it breaks a schema. A file that
+	// is no JSON has one fault.
+	Document(name, schema string) (value any, faults []trial.Fault)
 }
 
 // Violation is a broken rule of a version directory.
@@ -49,6 +46,13 @@ type Verdict struct {
 	Sealed     bool        // run.json has the hashes of all other files
 }
 
+// Rules that an evaluator counts against one case: the directory is judged all the same.
+const (
+	RuleCaseMissing = "SU4"  // counts if the directory is not sealed
+	RuleFileMissing = "SU13" // counts if the directory is not sealed
+	RuleUnresolved  = "SU19"
+)
+
 // MaxViolations is the greatest number of violations that a Verdict has.
 const MaxViolations = 1000
 
@@ -58,36 +62,38 @@ const maxFound = 20 * MaxViolations
 // OK says whether the directory keeps all rules.
 func (v Verdict) OK() bool { return len(v.Violations) == 0 }
 
-// Verify checks a version directory by the rules of Rules. Of a document that does not fit
-// its schema, it says nothing else.
-func Verify(d Directory) Verdict {
+// Verify checks a version directory with these regular files and other entries by the rules
+// of specs/suite.md. Of a document that does not fit its schema, it says nothing else.
+func Verify(d Directory, names []string, others []Entry) Verdict {
 	v := &verifier{dir: d, names: map[string]bool{}, assets: map[string]bool{}, selected: map[string]bool{}}
-	for _, name := range d.Names() {
+	for _, name := range names {
 		v.names[name] = true
-		v.assets[name] = strings.HasPrefix(name, trial.AssetsFolder+"/")
+		v.assets[name] = strings.HasPrefix(name, trial.AssetsFolder+"/") && name != trial.ManifestFile
 	}
-	for _, other := range d.Others() {
+	for _, other := range others {
 		v.add("SU2", place{file: canon.Cut(other.Name)}, "%s", other.What)
 	}
 	if v.names[trial.RunFile] {
-		v.run = v.document("SU1", trial.RunFile, trial.RunVersion)
+		v.run = v.document("SU1", trial.RunFile, "suite-run")
 	} else {
 		v.add("SU1", place{file: trial.RunFile}, "missing")
 	}
-	v.version = textOf(v.run.obj, "version")
+	v.version = trial.TextOf(v.run.obj, "version")
 	items := v.manifest()
 	v.selection()
-	for _, name := range d.Names() {
+	for _, name := range names {
 		if isCase(name) {
 			v.caseFile(name)
 		}
 	}
 	if v.run.obj != nil {
+		id := trial.TextOf(v.run.obj, "run_id")
+		v.must(cleanPath(id) && !strings.Contains(id, "/") && len(id) <= 255, "SU1", v.run, "run_id", "%s cannot name a folder", canon.Quote(id))
 		v.paths(v.run, v.run.obj)
 		v.href(v.run, "cases_href", false)
 		v.additions()
 		v.stats()
-		v.seal(items)
+		v.seal(names, items)
 	}
 	slices.SortFunc(v.found, func(a, b Violation) int {
 		return cmp.Or(canon.Compare(a.Path, b.Path), canon.Compare(a.Pointer, b.Pointer), canon.Compare(a.Rule, b.Rule), canon.Compare(a.Msg, b.Msg))
@@ -134,10 +140,10 @@ func (p place) at(name string) place {
 // each returns the places of the elements of a member.
 func (p place) each(name string) []place {
 	list, _ := p.obj[name].([]any)
-	out := make([]place, len(list))
+	out, pointer := make([]place, len(list)), canon.Pointer(p.pointer, name)+"/"
 	for i, one := range list {
 		obj, _ := one.(map[string]any)
-		out[i] = place{p.file, canon.Pointer(p.pointer, name) + "/" + strconv.Itoa(i), obj}
+		out[i] = place{p.file, pointer + strconv.Itoa(i), obj}
 	}
 	return out
 }
@@ -165,8 +171,8 @@ func (v *verifier) must(holds bool, rule string, p place, member, format string,
 }
 
 // document reads a file, and notes how it breaks its schema. The object is nil if it does.
-func (v *verifier) document(rule, name, version string) place {
-	value, faults := v.dir.Document(name, version)
+func (v *verifier) document(rule, name, schema string) place {
+	value, faults := v.dir.Document(name, schema)
 	for _, f := range faults {
 		v.add(rule, place{file: name, pointer: f.Pointer}, "%s", f.Msg)
 	}
@@ -206,17 +212,17 @@ func (v *verifier) caseFile(name string) {
 		v.add("SU5", place{file: name}, "no selected case has this file")
 		v.broken = true
 	}
-	c := v.document("SU6", name, trial.CaseVersion)
+	c := v.document("SU6", name, "suite-case")
 	if c.obj == nil {
 		v.broken = true
 		return
 	}
-	v.must(textOf(c.obj, "case_id") == id, "SU5", c, "case_id", "%s, in the file of %s", canon.Quote(textOf(c.obj, "case_id")), canon.Quote(id))
+	v.must(trial.TextOf(c.obj, "case_id") == id, "SU5", c, "case_id", "%s, in the file of %s", canon.Quote(trial.TextOf(c.obj, "case_id")), canon.Quote(id))
 	v.sameVersion(c, "version")
 	v.attempts(c)
 	v.paths(c, c.obj)
 	other := []string{"runner_failure"}
-	if textOf(c.obj, "status") == string(trial.RunnerError) {
+	if trial.TextOf(c.obj, "status") == string(trial.RunnerError) {
 		v.failed++
 		v.failure(c, c.at("runner_failure"))
 		other = []string{"proposed_actions", "events", "final_output"}
@@ -225,7 +231,7 @@ func (v *verifier) caseFile(name string) {
 	}
 	for _, member := range other {
 		_, there := c.obj[member]
-		v.must(!there, "SU8", c, member, "a case with status %s has no such member", textOf(c.obj, "status"))
+		v.must(!there, "SU8", c, member, "a case with status %s has no such member", trial.TextOf(c.obj, "status"))
 	}
 	v.href(c, "extensions_href", false)
 }
@@ -248,78 +254,45 @@ func (v *verifier) attempts(c place) {
 			v.must(a.obj["outcome"] == c.obj["status"], "SU9", a, "outcome", "the last attempt has another outcome than the case")
 		}
 		v.href(a, "full_body_saved_to", true)
+		v.href(a, "stderr_saved_to", true)
 	}
 }
 
 // answer checks SU18 and SU19, and the files of events.
 func (v *verifier) answer(c place) {
-	t := trace{assets: v.assets, results: map[string]bool{}, documents: map[string]bool{}, events: len(c.each("events"))}
-	for _, e := range c.each("events") {
-		switch textOf(e.obj, "type") {
+	results, documents, events := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, e := range c.each("events") {
+		index := strconv.Itoa(i)
+		events[index], events["events["+index+"]"] = true, true
+		switch trial.TextOf(e.obj, "type") {
 		case "tool_result":
-			t.results[textOf(e.obj, "call_id")] = true
-			v.hash(e, "payload_asset_sha256", v.href(e, "payload_asset_href", false))
+			results[trial.TextOf(e.obj, "call_id")] = true
+			v.sum(e, "", "payload_asset_sha256", v.href(e, "payload_asset_href", false))
 		case "retrieval":
 			list, _ := e.obj["doc_ids"].([]any)
 			for _, id := range list {
 				id, _ := id.(string)
-				t.documents[id] = true
+				documents[id] = true
 			}
 			v.href(e, "snippets_asset_href", false)
 		}
 	}
+	known := map[string]map[string]bool{"tool_result": results, "retrieval_doc": documents, "event": events, "asset": v.assets}
 	noted := unresolved(c)
 	for _, action := range c.each("proposed_actions") {
 		for _, ref := range action.each("evidence_refs") {
-			kind := textOf(ref.obj, "kind")
-			own := identifier(kind)
+			kind := trial.TextOf(ref.obj, "kind")
+			own := trial.Identifier(kind)
 			for _, member := range []string{"call_id", "doc_id", "id"} {
 				_, there := ref.obj[member]
 				v.must(member == own || !there, "SU18", ref, member, "a reference to a %s has %s alone", kind, own)
 			}
-			id := textOf(ref.obj, own)
-			if !t.has(kind, id) && !noted[ref.pointer] && !noted[kind+" "+id] {
+			id := trial.TextOf(ref.obj, own)
+			if !known[kind][id] && !noted[ref.pointer] && !noted[kind+" "+id] {
 				v.add(RuleUnresolved, ref, "there is no %s %s", kind, canon.Quote(id))
 			}
 		}
 	}
-}
-
-// trace is what references to evidence can lead to.
-type trace struct {
-	results, documents, assets map[string]bool
-	events                     int
-}
-
-func (t trace) has(kind, id string) bool {
-	switch kind {
-	case "tool_result":
-		return t.results[id]
-	case "retrieval_doc":
-		return t.documents[id]
-	case "asset":
-		return t.assets[id]
-	}
-	digits := id
-	if inner, ok := strings.CutPrefix(id, "events["); ok {
-		digits = strings.TrimSuffix(inner, "]")
-		if len(digits) == len(inner) {
-			return false
-		}
-	}
-	n, err := strconv.Atoi(digits)
-	return err == nil && n >= 0 && n < t.events && strconv.Itoa(n) == digits
-}
-
-// identifier returns the member that identifies what a reference of a kind leads to.
-func identifier(kind string) string {
-	switch kind {
-	case "tool_result":
-		return "call_id"
-	case "retrieval_doc":
-		return "doc_id"
-	}
-	return "id"
 }
 
 // unresolved returns the references that a case lists in evidence_unresolved: their pointers, or
@@ -332,16 +305,10 @@ func unresolved(c place) map[string]bool {
 		case string:
 			noted[one] = true
 		case map[string]any:
-			kind := textOf(one, "kind")
-			noted[textOf(one, "pointer")] = true
-			noted[kind+" "+textOf(one, identifier(kind))] = true
+			kind := trial.TextOf(one, "kind")
+			noted[trial.TextOf(one, "pointer")] = true
+			noted[kind+" "+trial.TextOf(one, trial.Identifier(kind))] = true
 		}
 	}
 	return noted
-}
-
-// textOf returns a member that is a text, or "".
-func textOf(obj map[string]any, name string) string {
-	s, _ := obj[name].(string)
-	return s
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,7 +171,7 @@ func verdictOf(t *testing.T, m memory, others ...string) verify.Verdict {
 	for _, name := range others {
 		links = append(links, verify.Entry{Name: name, What: "is a symbolic link"})
 	}
-	verdict, err := suitedir.New(m, slices.Sorted(maps.Keys(m)), links).Verify()
+	verdict, err := suitedir.New(m).Verify(slices.Sorted(maps.Keys(m)), links)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,11 +213,11 @@ func TestDirectoryVectors(t *testing.T) {
 			valid++
 		}
 	}
-	for i, r := range verify.Rules() {
-		if !broken[r.ID] || r.ID != "SU"+strconv.Itoa(i+1) || r.Text == "" {
-			t.Errorf("rule %s (%q) is broken by no directoryVector, or has no place", r.ID, r.Text)
+	for i, id := range rules(t) {
+		if !broken[id] || id != "SU"+strconv.Itoa(i+1) {
+			t.Errorf("rule %s is broken by no directoryVector, or has no place", id)
 		}
-		delete(broken, r.ID)
+		delete(broken, id)
 	}
 	if len(broken) > 0 || valid < 8 {
 		t.Errorf("%d valid directories; rules without a record: %v", valid, broken)
@@ -285,6 +287,34 @@ func TestManyViolations(t *testing.T) {
 	}
 }
 
+// TestLongNames: a long name over many values is not copied for each of them, and the pointer of
+// the path is cut.
+func TestLongNames(t *testing.T) {
+	all := directoryVectors(t)
+	m := files(t, all, all[0])
+	empty := strings.Repeat("{},", 20000) + "{}"
+	change(t, m, "ticket_ok.json#/events/0/"+strings.Repeat("k", 100_000), json.RawMessage("["+empty+`,{"path":"/x"}]`))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := verdictOf(t, m)
+	runtime.ReadMemStats(&after)
+	if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 200 {
+		t.Errorf("%d MiB were allocated", made)
+	}
+	if len(got.Violations) != 1 || got.Violations[0].Rule != "SU20" || len(got.Violations[0].Pointer) > 260 {
+		t.Errorf("%.1000v", got)
+	}
+}
+
+// TestManyValues: a document of more values than any case has is not read.
+func TestManyValues(t *testing.T) {
+	m := memory{"run.json": {Data: []byte("[" + strings.Repeat("0,", 2_000_000) + "0]")}}
+	got := verdictOf(t, m).Violations
+	if len(got) != 1 || got[0].Rule != "SU1" || !strings.Contains(got[0].Msg, "more than 2000000 values") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestUnreadableFile: a file that cannot be read is an error, whatever the rules say.
 func TestUnreadableFile(t *testing.T) {
 	all := directoryVectors(t)
@@ -293,8 +323,34 @@ func TestUnreadableFile(t *testing.T) {
 	for _, name := range names {
 		without := maps.Clone(m)
 		delete(without, name)
-		if _, err := suitedir.New(without, names, nil).Verify(); err == nil {
+		if _, err := suitedir.New(without).Verify(names, nil); err == nil {
 			t.Errorf("%s is not there when it is read, and there is no error", name)
+		}
+	}
+}
+
+// TestVerdictOnCores: a verdict and its error do not depend on the number of cores.
+func TestVerdictOnCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	m := memory{}
+	for i := range 200 {
+		m["c"+strconv.Itoa(i)+".json"] = &fstest.MapFile{Data: []byte(`{"schema_version":"case.v1","c` + strconv.Itoa(i) + strings.Repeat("}", i%2))}
+	}
+	names := slices.Sorted(maps.Keys(m))
+	delete(m, names[150])
+	delete(m, names[50])
+	var want verify.Verdict
+	for _, cores := range []int{1, 2, 3, 8} {
+		runtime.GOMAXPROCS(cores)
+		got, err := suitedir.New(m).Verify(names, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), names[50]+":") {
+			t.Errorf("%d cores: the error is %v, want the one of %s", cores, err, names[50])
+		}
+		if cores == 1 {
+			want = got
+		}
+		if len(got.Violations) < len(names) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d cores: %v, want %v", cores, got, want)
 		}
 	}
 }
@@ -339,19 +395,26 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// TestRulesPage: the page has the rules, as Rules words them.
-func TestRulesPage(t *testing.T) {
+// rules returns the ids of the rules in the order of the page, which says of each what is true.
+func rules(t *testing.T) (ids []string) {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "specs", "suite.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := ""
-	for _, r := range verify.Rules() {
-		table += "| " + r.ID + " | " + r.Text + " |\n"
+	_, table, found := strings.Cut(string(page), "| rule | what is true |\n|---|---|\n")
+	table, _, ends := strings.Cut(table, "\n\n")
+	for line := range strings.Lines(table) {
+		row := strings.Split(strings.Trim(line, "|\n"), "|")
+		if len(row) != 2 || len(strings.TrimSpace(row[1])) == 0 {
+			t.Errorf("%q is no row of a rule and what is true", line)
+		}
+		ids = append(ids, strings.TrimSpace(row[0]))
 	}
-	if !strings.Contains(string(page), "|---|---|\n"+table+"\n") {
-		t.Errorf("the table of rules in specs/suite.md is not\n%s", table)
+	if !found || !ends || len(ids) < 26 {
+		t.Fatalf("the page has %d rules", len(ids))
 	}
+	return ids
 }
 
 func decoded(t *testing.T, src string) any {

@@ -17,17 +17,44 @@ import (
 // ReportFlags choose the forms of an answer (specs/reports.md). No form changes the
 // exit status. Each file of --report takes its place when the command has an answer.
 type ReportFlags struct {
-	Format string
-	files  []string // FORMAT=FILE
+	Format  string
+	formats []string // known to the command
+	files   []string // FORMAT=FILE
 }
 
-// Register adds the flags to a command.
-func (f *ReportFlags) Register(cmd *cobra.Command) {
+// Register adds the flags to a command whose answers have these formats. Without --format
+// Choose makes the choice.
+func (f *ReportFlags) Register(cmd *cobra.Command, formats []string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Format, "format", "json", "what standard output carries: "+strings.Join(report.Formats(), ", "))
+	f.formats = formats
+	flags.StringVar(&f.Format, "format", "", "what standard output carries (default: human on a terminal, else json): "+strings.Join(formats, ", "))
 	flags.StringArrayVar(&f.files, "report", nil, "FORMAT=FILE: write a report to a file as well; may be repeated")
-	cli.Complete(cmd, "format", report.Formats()...)
+	cli.Complete(cmd, "format", formats...)
 }
+
+// Choose sets the format that the command line leaves open: human on a terminal, and json
+// in a pipe or a file.
+func (f *ReportFlags) Choose(cmd *cobra.Command, a *cli.App) {
+	if cmd.Flags().Changed("format") {
+		return
+	}
+	f.Format = "json"
+	if a.OutTTY {
+		f.Format = "human"
+	}
+}
+
+// Put prints an answer in the format to standard output.
+func (f ReportFlags) Put(a *cli.App, text []byte) error {
+	if f.Format == "human" {
+		return a.Say(text)
+	}
+	return a.Print(text)
+}
+
+// Spoken reports whether the items, errors too, stand in words on the terminal that standard
+// error is as well. Then standard error says nothing of them again.
+func (f ReportFlags) Spoken(a *cli.App) bool { return f.Format == "human" && a.OutTTY && a.TTY }
 
 // Reports are the renderers of one command, with a summary of their items.
 type Reports struct {
@@ -46,7 +73,11 @@ func OpenReports(a *cli.App, f ReportFlags, profile string) (_ *Reports, err err
 			r.Abort()
 		}
 	}()
-	out, err := report.New(f.Format, a.Stdout, report.Options{Color: a.Page.Color})
+	to := a.Stdout
+	if f.Format == "human" {
+		to = a.Page.W
+	}
+	out, err := report.New(f.Format, to, report.Options{Color: a.Page.Color})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +108,7 @@ func (f ReportFlags) Places(p *cli.Places) {
 
 // Check refuses unknown formats before any file is opened.
 func (f ReportFlags) Check() error {
-	if err := cli.Choice("format", f.Format, report.Formats()); err != nil {
+	if err := cli.Choice("format", f.Format, f.formats); err != nil {
 		return err
 	}
 	for _, spec := range f.files {
@@ -85,7 +116,18 @@ func (f ReportFlags) Check() error {
 		if name == "" || name == "-" {
 			return cli.Usage("--report FORMAT=FILE; --format says what standard output carries", "report %q names no file", spec)
 		}
-		if err := cli.Choice("report format", format, report.Formats()); err != nil {
+		if err := cli.Choice("report format", format, f.formats); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Each calls do for each file of --report.
+func (f ReportFlags) Each(do func(format, name string) error) error {
+	for _, spec := range f.files {
+		format, name, _ := strings.Cut(spec, "=")
+		if err := do(format, name); err != nil {
 			return err
 		}
 	}
@@ -136,21 +178,11 @@ func (r *Reports) failed(n int, err error) error {
 	return cli.NotWritten(r.files[n-1].Name, err)
 }
 
-// Status returns the worst exit status of all items. It is 2 for an error, and for no
-// item at all: a check of nothing never passes. Summary.ReportOnly turns 1 into 0.
-func (r *Reports) Status() int {
-	c := r.Summary.Counts
-	switch {
-	case c.Errors > 0 || c.Total() == 0:
-		return cli.ExitError
-	case c.Rejected() > 0 && !r.Summary.ReportOnly:
-		return cli.ExitRejected
-	}
-	return cli.ExitAccepted
-}
-
 // CountLine returns the number of intents for each outcome, as one line.
 func CountLine(c report.Counts) string {
+	if c.Total() == 0 {
+		return noIntent
+	}
 	var parts []string
 	for _, p := range []struct {
 		n    int

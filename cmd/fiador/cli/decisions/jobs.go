@@ -19,10 +19,15 @@ import (
 // and -. A malformed pattern is a usage error.
 func Targets(args []string) ([]intake.File, error) {
 	list, err := intake.Find(args)
+	return list, badPattern(err)
+}
+
+// badPattern makes a usage error of a malformed pattern. It returns other errors as they are.
+func badPattern(err error) error {
 	if bad, ok := errors.AsType[*intake.PatternError](err); ok {
-		return nil, cli.Usage("quote a name that has such characters with \\", "%s", bad)
+		return cli.Usage("quote a name that has such characters with \\", "%s", bad)
 	}
-	return list, err
+	return err
 }
 
 // Jobs yields the intents of all files, in order: one of a file, or one of each line of
@@ -42,7 +47,7 @@ func Jobs(ctx context.Context, a *cli.App, files []intake.File) iter.Seq[harness
 					job := harness.Job{Request: request}
 					job.Line, job.Source = l.Number, l.Bytes
 					if l.Long {
-						err = runerr.Read(request.Path+":"+strconv.Itoa(l.Number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
+						err = runerr.Read(runerr.Text{Name: request.Path + ":" + strconv.Itoa(l.Number)}, &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
 					}
 					if err != nil {
 						job.Read = failing(err)
@@ -83,7 +88,10 @@ func ItemOf(end harness.End) report.Item {
 	}
 	if end.Err != nil {
 		i.Err = runerr.Of(end.Err)
-	} else if e := end.Result.Execution; e != nil {
+		return i
+	}
+	i.RunID = end.Result.RunID
+	if e := end.Result.Execution; e != nil {
 		i.Execution = &report.Execution{
 			Accepted: end.Result.Decision.Accepted, ExitCode: e.ExitCode, Reasons: end.Result.Decision.Reasons,
 			Outputs: len(e.Outputs), OutputBytes: e.TotalOutputBytes,

@@ -89,6 +89,9 @@ func Error(dir string, err error) error {
 		return err
 	}
 	hint := Hint(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = runerr.NearFile(dir) + hint
+	}
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
@@ -172,6 +175,8 @@ var ledgerHints = []struct {
 	{disk.ErrEnded, "choose another --run-id: that run has ended"},
 	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
 	{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
+	{disk.ErrNoLedger, "name the folder of a ledger, or make one with: fiador ledger init"},
+	{disk.ErrNotFolder, "name the folder of a ledger, or make one with: fiador ledger init"},
 	{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
 	{context.Canceled, "run it again"},
 	{fs.ErrPermission, "use a folder and a key that this user may read and write"},

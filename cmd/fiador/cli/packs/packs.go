@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger/disk"
-	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -127,7 +128,7 @@ func Options(a *cli.App, given *kernel.Profile) verify.Options {
 	known := map[string]func() resolved{}
 	for _, name := range profiles.Names() {
 		known[name] = sync.OnceValue(func() resolved {
-			p, err := policy.LoadProfile(profiles.FS(), name, a.Specs)
+			p, err := profile.Load(profiles.FS(), name, a.Specs)
 			if err != nil {
 				return resolved{}
 			}
@@ -185,8 +186,14 @@ func Read(a *cli.App, name string) (*pack.Pack, error) {
 		p, err = pack.Open(name)
 	}
 	if err != nil {
-		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(canon.Clean(name))+" could not be read: "+packReason(err),
+		e := runerr.New(result.CodeEvidence, "pack "+strconv.Quote(canon.Clean(name))+" could not be read: "+packReason(err),
 			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(screen.Path(name)), runerr.Because(err))
+		if info, failed := os.Stat(name); failed == nil && info.Mode().IsRegular() && info.Size() <= canon.MaxIntentBytes {
+			text, _ := os.ReadFile(name)
+			doc, _ := canon.Parse(text, canon.MaxIntentBytes)
+			runerr.Text{Name: screen.Path(name)}.Named(e, "a pack", "", doc.Value())
+		}
+		return nil, e
 	}
 	return p, nil
 }

@@ -20,10 +20,13 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
 )
 
 // GateFlags select the policy that decides. Only the command line can set them: no
@@ -34,12 +37,14 @@ type GateFlags struct {
 	Policy string
 	Org    []string
 	Tree   string
+	chosen func() bool // whether the command line names the profile
 }
 
 // Register adds the flags to a command.
 func (f *GateFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.Policy, f.Tree = "default", "."
+	f.chosen = func() bool { return flags.Changed("policy") }
 	ProfileFlag(cmd, &f.Policy, "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
 	flags.Var(&cli.Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten the policy")
@@ -65,6 +70,22 @@ func Gating(a *cli.App, f GateFlags) (harness.Sources, error) {
 		warnBeneath(a, "org-policy", dir, f.Tree)
 	}
 	return s, nil
+}
+
+// Unused says, where the command line names no profile, that the tree or the current folder
+// has one, which does not count.
+func Unused(a *cli.App, f GateFlags) {
+	if f.chosen() {
+		return
+	}
+	for _, dir := range []string{f.Tree, "."} {
+		name := filepath.Join(dir, filepath.FromSlash(scaffold.OwnProfile))
+		if _, err := os.Stat(filepath.Join(name, harness.ProfileFile)); err == nil {
+			shown := canon.Clean(filepath.ToSlash(name))
+			a.Term.Message(fmt.Sprintf("%q is there and is not used: the profile is %q; to use it, add --policy %s", shown, f.Policy, screen.ShellWord(shown)))
+			return
+		}
+	}
 }
 
 // Sources finds the sources of the policy without reading them.
@@ -94,12 +115,12 @@ func Profile(name string, org ...string) (harness.Sources, error) {
 	return s, nil
 }
 
-// userProfile finds a profile that is not built in. It leaves a name without a file as it
-// is, and the name is refused later as an unknown profile.
+// userProfile finds a profile that is not built in. It leaves a name without a file, or a file
+// of a similar name, as it is, and the name is refused later as an unknown profile.
 func userProfile(s *harness.Sources, name string) error {
 	info, err := os.Stat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`) && (specs.Nearest(name, profiles.Names()) != "" || runerr.NearFile(name) == ""):
 		return nil
 	case err != nil:
 		return Unusable("--policy", name, runerr.Reason(err))
@@ -164,10 +185,21 @@ func OpenFolder(flag, dir string) (policy.Folder, error) {
 	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
 }
 
-// Unusable returns the RUN_E004 for a policy that a flag names and that cannot be used.
-func Unusable(flag, name, why string) error {
-	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
-		"name a folder that can be read", runerr.File(screen.Folder(name)))
+// Unusable returns the RUN_E004 for a policy that cannot be used. by is the flag that names it,
+// or what the name of an argument stands for.
+func Unusable(by, name, why string) error {
+	near, hint := runerr.NearFile(name), "name a folder that can be read"
+	if by != "--org-policy" && by != "--tree" {
+		kinds := " with a " + harness.ProfileFile
+		if by != "--policy" {
+			kinds += " or with Rego"
+		}
+		hint = "name a folder" + kinds + ", or one of: " + strings.Join(profiles.Names(), ", ")
+		if builtin := specs.Nearest(name, profiles.Names()); builtin != "" {
+			near = "did you mean " + canon.Quote(builtin) + "? "
+		}
+	}
+	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", by, screen.Folder(name), why), near+hint, runerr.File(screen.Folder(name)))
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.

@@ -31,9 +31,10 @@ func Close(ctx context.Context, a *cli.App, host *sandbox.Host) {
 	a.Busy.LeaveSoon(ctx)
 }
 
-// ReadPaths returns the absolute paths that --read names. It refuses an absent path, a
-// place that the sandbox makes itself, and a link that leads out of what is shown.
-func ReadPaths(names []string) ([]string, error) {
+// ReadPaths returns the absolute paths of what a command may read. It refuses an absent path, a
+// place that the sandbox makes itself, and a link that leads out of what is shown. Its errors
+// begin with what, which says where the names stand, such as "--read".
+func ReadPaths(what string, names []string) ([]string, error) {
 	var list []string
 	for _, name := range names {
 		abs, err := filepath.Abs(name)
@@ -41,16 +42,16 @@ func ReadPaths(names []string) ([]string, error) {
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return nil, cli.Usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
+			return nil, cli.Usage("name a file or a folder that is there", "%s %q: %s", what, canon.Clean(name), runerr.Reason(err))
 		}
 		if why := harness.ReadFault(abs); why != "" {
-			return nil, cli.Usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
+			return nil, cli.Usage("name the files and folders that the command needs", "%s %q: %s", what, canon.Clean(name), why)
 		}
 		list = append(list, abs)
 	}
 	for i, p := range list {
 		if ledOut(p, list) {
-			return nil, cli.Unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
+			return nil, cli.Unfit("name where it leads", "%s %q: it lies in what commands can read anyway, and is a link that leads out of it", what, canon.Clean(names[i]))
 		}
 	}
 	return list, nil
