@@ -60,8 +60,6 @@ type Observed struct {
 	Cut     bool     // not all outputs are listed
 }
 
-var emptySum = sha256.Sum256(nil)
-
 // SandboxID is the id of the sandbox that executes a bundle under a policy.
 func SandboxID(bundle canon.ContentHash, policy kernel.PolicyProfile) (string, error) {
 	return sandboxPlan.ID(nil, "sbx_", &sandboxDomain{bundle, policy})
@@ -81,6 +79,7 @@ func Execution(bundle canon.ContentHash, policy kernel.PolicyProfile, o Observed
 	if err != nil {
 		return kernel.Execution{}, err
 	}
+	emptySum := sha256.Sum256(nil)
 	end := End{Stdout: Stream{SHA256: emptySum}, Stderr: Stream{SHA256: emptySum}}
 	if o.Command != nil {
 		end = *o.Command

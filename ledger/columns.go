@@ -12,7 +12,7 @@ import (
 func Indexed(kind Kind, entry []byte, index int64) []byte {
 	const name = "index"
 	at := 1
-	for _, m := range members[kind] {
+	for _, m := range members.Get()[kind] {
 		if m > name {
 			// Texts have no quotes, and no object inside a record has a member of this
 			// name before it.

@@ -169,9 +169,8 @@ func (d *Drift) follow(index int64, r Record) {
 		d.Flips = append(d.Flips, Flip{Intent: r.IntentSHA256, Profile: r.Policy})
 	}
 	f := &d.Flips[at]
-	f.From = Verdict{before.index, outcomeOf[before.outcome], was.policy, was.kernel}
+	outcome := map[byte]string{'B': "BUNDLE", 'C': "CLARIFY", 'R': "REFUSE"}[before.outcome]
+	f.From = Verdict{before.index, outcome, was.policy, was.kernel}
 	f.To = Verdict{index, r.ResultKind, rev.policy, rev.kernel}
 	f.Count++
 }
-
-var outcomeOf = map[byte]string{'B': "BUNDLE", 'C': "CLARIFY", 'R': "REFUSE"}

@@ -47,7 +47,7 @@ func (v Verifier) ID() string {
 
 // PublicKey returns the key without its name.
 func (v Verifier) PublicKey() ed25519.PublicKey {
-	b, err := strict.DecodeString(v.parts()[2])
+	b, err := strict.Get().DecodeString(v.parts()[2])
 	if err != nil {
 		return nil // ParseVerifier has checked the text
 	}

@@ -105,13 +105,9 @@ func ParseMoment(text string, now time.Time, end bool) (string, error) {
 	return t.Format(TimeFormat), nil
 }
 
-// units are the units of a duration. A day has 24 hours.
-var units = map[byte]time.Duration{
-	's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour,
-}
-
-// parseAgo reads whole numbers with units.
+// parseAgo reads whole numbers with units. A day has 24 hours.
 func parseAgo(text string) (time.Duration, error) {
+	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 	var sum time.Duration
 	s := scanner{text: text}
 	for first := true; first || s.at < len(text); first = false {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // MaxLineBytes is more than any line can have, its line feed included.
@@ -114,7 +116,7 @@ func exactly(b, to []byte) ([]byte, bool) {
 		return nil, false
 	}
 	var room [base64Room]byte
-	got, err := strict.Decode(room[:], b[:n])
+	got, err := strict.Get().Decode(room[:], b[:n])
 	if err != nil || got != len(to) {
 		return nil, false
 	}
@@ -123,7 +125,7 @@ func exactly(b, to []byte) ([]byte, bool) {
 }
 
 // strict refuses padding bits that are not zero.
-var strict = base64.StdEncoding.Strict()
+var strict = lazy.Value[*base64.Encoding]{Make: func() *base64.Encoding { return base64.StdEncoding.Strict() }}
 
 // base64Room is enough space for a decoded signature.
 const base64Room = 72

@@ -58,7 +58,7 @@ func ParseProof(text []byte) (Proof, error) {
 		return bad("it does not carry the entry (no line extra)")
 	}
 	var err error
-	p.Entry, err = strict.AppendDecode(nil, extra)
+	p.Entry, err = strict.Get().AppendDecode(nil, extra)
 	if err != nil || base64.StdEncoding.EncodedLen(len(p.Entry)) != len(extra) { // the decoder skips carriage returns
 		return bad("the entry that it carries is not base64")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/lazy"
 )
 
 // Format is the version of the record and line format. The genesis record contains it.
@@ -128,31 +129,33 @@ const (
 
 // members are the sorted members of a record of each kind. A member with a question mark
 // may be absent.
-var members = map[Kind][]string{
-	KindGenesis:     {"clock_behind_ms?", "format", "key", "kind", "origin", "timestamp"},
-	KindKeyRotation: {"clock_behind_ms?", "key", "kind", "timestamp"},
-	KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
-	KindBegun: {
-		"accepted", "bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
-		"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp", "work?",
-	},
-	KindDecision: {
-		"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
-		"execution_mode", "input_sha256", "intent_sha256", "kernel", "kind", "mode", "policy", "policy_sha256",
-		"reasons", "result_kind", "result_sha256", "run_id", "timestamp", "work?",
-	},
-	KindError: {
-		"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
-		"policy_sha256", "rule_id?", "run_id", "timestamp",
-	},
-}
+var members = lazy.Value[map[Kind][]string]{Make: func() map[Kind][]string {
+	return map[Kind][]string{
+		KindGenesis:     {"clock_behind_ms?", "format", "key", "kind", "origin", "timestamp"},
+		KindKeyRotation: {"clock_behind_ms?", "key", "kind", "timestamp"},
+		KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
+		KindBegun: {
+			"accepted", "bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
+			"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp", "work?",
+		},
+		KindDecision: {
+			"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
+			"execution_mode", "input_sha256", "intent_sha256", "kernel", "kind", "mode", "policy", "policy_sha256",
+			"reasons", "result_kind", "result_sha256", "run_id", "timestamp", "work?",
+		},
+		KindError: {
+			"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
+			"policy_sha256", "rule_id?", "run_id", "timestamp",
+		},
+	}
+}}
 
 // members returns the members of the record, by its kind.
 func (r Record) members() []string {
 	if !r.Former {
-		return members[r.Kind]
+		return members.Get()[r.Kind]
 	}
-	return slices.DeleteFunc(slices.Clone(members[r.Kind]), func(m string) bool { return m == "accepted" || m == "result_kind" })
+	return slices.DeleteFunc(slices.Clone(members.Get()[r.Kind]), func(m string) bool { return m == "accepted" || m == "result_kind" })
 }
 
 // Entry returns the bytes of the record that are hashed: canonical JSON without a line

@@ -133,7 +133,7 @@ func kindOf(entry string) (Kind, error) {
 	}
 	s := &scanner{text: entry, at: i + len(`"kind":`)}
 	text, ok := s.token()
-	if _, known := members[Kind(text)]; !ok || !known {
+	if _, known := members.Get()[Kind(text)]; !ok || !known {
 		return "", faulty("unknown kind %q", canon.Cut(text))
 	}
 	return Kind(text), nil

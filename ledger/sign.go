@@ -39,7 +39,7 @@ func parseSigningKey(private string) (*signingKey, Verifier, error) {
 	if err != nil || len(id) != 4 {
 		return nil, Verifier{}, errNoSigner
 	}
-	seed, err := strict.DecodeString(parts[4])
+	seed, err := strict.Get().DecodeString(parts[4])
 	if err != nil || len(seed) != 1+32 || seed[0] != algEd25519 {
 		return nil, Verifier{}, errNoSigner
 	}

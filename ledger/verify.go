@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // Check says what Verify checks besides the form of every line, its place in the tree,
@@ -237,7 +239,7 @@ func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
 		c = next
 		switch {
 		case rest > MaxTornBytes:
-			c.fault = errEndless
+			c.fault = errEndless.Get()
 			emit(c)
 			return nil
 		case last && rest == 0:
@@ -250,7 +252,9 @@ func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
 	}
 }
 
-var errEndless = fmt.Errorf("more than %d bytes without a line feed: no line has so many, and no interrupted append leaves them", MaxTornBytes)
+var errEndless = lazy.Value[error]{Make: func() error {
+	return fmt.Errorf("more than %d bytes without a line feed: no line has so many, and no interrupted append leaves them", MaxTornBytes)
+}}
 
 // chunks are the chunks that were taken. newChunk uses their memory again.
 var chunks = sync.Pool{New: func() any { return &chunk{room: make([]byte, MaxTornBytes+chunkBytes)} }}

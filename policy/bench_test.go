@@ -26,14 +26,14 @@ func BenchmarkNewBuiltin(b *testing.B) {
 
 func BenchmarkCapabilities(b *testing.B) {
 	for b.Loop() {
-		frozenCapabilities()
+		frozenCapabilities.Get()
 	}
 }
 
 // BenchmarkParseBuiltin has a case with the METADATA and a case without it.
 func BenchmarkParseBuiltin(b *testing.B) {
 	l := builtinLayer(b)
-	caps := frozenCapabilities()
+	caps := frozenCapabilities.Get()
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	for _, annotated := range []bool{false, true} {
 		b.Run(fmt.Sprintf("annotations=%v", annotated), func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkParseBuiltin(b *testing.B) {
 
 func BenchmarkCheckBuiltin(b *testing.B) {
 	l := builtinLayer(b)
-	caps := frozenCapabilities()
+	caps := frozenCapabilities.Get()
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	var mods []*ast.Module
 	for _, m := range l.Modules {
@@ -72,7 +72,7 @@ func BenchmarkCheckBuiltin(b *testing.B) {
 
 func BenchmarkCompileBuiltin(b *testing.B) {
 	l := builtinLayer(b)
-	caps := frozenCapabilities()
+	caps := frozenCapabilities.Get()
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	mods := map[string]*ast.Module{}
 	var heads []head

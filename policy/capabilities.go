@@ -4,11 +4,11 @@ import (
 	_ "embed"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 )
 
 // capabilitiesJSON lists what a policy may use, as the pinned OPA declares it. The
@@ -17,7 +17,7 @@ import (
 //go:embed capabilities.json
 var capabilitiesJSON []byte
 
-var capabilitiesSum = sync.OnceValue(func() canon.ContentHash { return canon.Sum(capabilitiesJSON) })
+var capabilitiesSum = lazy.Value[canon.ContentHash]{Make: func() canon.ContentHash { return canon.Sum(capabilitiesJSON) }}
 
 //go:embed builtins.txt
 var builtinsText string
@@ -28,7 +28,7 @@ var builtinsText string
 // TestEveryBuiltinIsJudged that the engine has every function of the list.
 //
 // AllowNet is empty and not nil: nil would allow every host.
-var frozenCapabilities = sync.OnceValue(func() *ast.Capabilities {
+var frozenCapabilities = lazy.Value[*ast.Capabilities]{Make: func() *ast.Capabilities {
 	c := &ast.Capabilities{
 		FutureKeywords: []string{"not"},
 		Features:       []string{ast.FeatureRegoV1, ast.FeatureTemplateStrings},
@@ -40,7 +40,7 @@ var frozenCapabilities = sync.OnceValue(func() *ast.Capabilities {
 		}
 	}
 	return c
-})
+}}
 
 // judgedBuiltins yields every line of builtins.txt: the name, and the reason why the
 // function is left out, or "" if a policy may call it.

@@ -116,7 +116,7 @@ func (e *Engine) compilePermits() ([]permitRule, error) {
 			if h.rule != rulePermit {
 				continue
 			}
-			alone := newCompiledLayer(l.Package, frozenCapabilities())
+			alone := newCompiledLayer(l.Package, frozenCapabilities.Get())
 			alone.rules = []string{rulePermit}
 			if err := alone.compile(onlyPermit(p.mods, h)); err != nil {
 				return nil, err

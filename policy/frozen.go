@@ -19,7 +19,7 @@ type Frozen struct {
 // Freeze returns the policy from which New makes an engine, under the capabilities of
 // this program.
 func Freeze(p kernel.Profile, layers []Layer) Frozen {
-	return Frozen{Profile: p, Layers: layers, Capabilities: capabilitiesSum()}
+	return Frozen{Profile: p, Layers: layers, Capabilities: capabilitiesSum.Get()}
 }
 
 // Provenance returns the digests of everything that f decides by. An error means that
@@ -38,7 +38,7 @@ func (f Frozen) Provenance() (result.Provenance, error) {
 func newProvenance(p kernel.Profile, profile canon.ContentHash, layers []Layer) result.Provenance {
 	pr := result.Provenance{
 		ProfileSHA256:      profile,
-		CapabilitiesSHA256: capabilitiesSum(),
+		CapabilitiesSHA256: capabilitiesSum.Get(),
 		Modules:            []result.ModuleDigest{},
 		Limits: result.Limits{
 			CPUCores:            p.CPUCores,

@@ -7,9 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // Inspected is a layer with all of its faults.
@@ -86,10 +87,10 @@ func inspectLayer(l Layer, lim Limits) Inspected {
 		}
 	}
 	heads := slices.DeleteFunc(slices.Clone(p.heads), func(h head) bool { return h.id == "" && h.rule != rulePermit })
-	errs = append(errs, newCompiledLayer(l.Package, frozenCapabilities()).addHeads(heads, l)...)
+	errs = append(errs, newCompiledLayer(l.Package, frozenCapabilities.Get()).addHeads(heads, l)...)
 	s := sound{mods: p.mods, pkg: l.Package, names: ruleNames(p.mods), missing: map[string]bool{}, tried: map[string]bool{}, cut: map[*ast.Rule]bool{}}
 	for _, text := range p.unread {
-		for _, m := range lineWords().FindAllStringSubmatch(text, -1) {
+		for _, m := range lineWords.Get().FindAllStringSubmatch(text, -1) {
 			s.missing[m[1]] = true
 		}
 	}
@@ -100,12 +101,12 @@ func inspectLayer(l Layer, lim Limits) Inspected {
 }
 
 // lineWords matches the words that begin a line of Rego, and so can be names of rules.
-var lineWords = sync.OnceValue(func() *regexp.Regexp {
+var lineWords = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(?:default[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)`)
-})
+}}
 
 // unsafeVar matches the compiler's error about a variable without a value.
-var unsafeVar = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^var ([A-Za-z_][A-Za-z0-9_]*) is unsafe$`) })
+var unsafeVar = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`^var ([A-Za-z_][A-Za-z0-9_]*) is unsafe$`) }}
 
 // sound has the rules of a layer that the compiler has not refused yet.
 type sound struct {
@@ -122,7 +123,7 @@ type sound struct {
 // compiled again.
 func (s *sound) compile() (all []*Error) {
 	for {
-		c := newCompiledLayer(s.pkg, frozenCapabilities())
+		c := newCompiledLayer(s.pkg, frozenCapabilities.Get())
 		c.compiler.SetErrorLimit(0).WithSchemas(inputSchema())
 		mods := map[string]*ast.Module{}
 		for name, mod := range s.mods {
@@ -153,7 +154,7 @@ func (s *sound) mend(errs []*Error) (caused []*Error, mended bool) {
 	for _, e := range errs {
 		key := e.Error()
 		r := s.ruleAt(e)
-		m := unsafeVar().FindStringSubmatch(e.Msg)
+		m := unsafeVar.Get().FindStringSubmatch(e.Msg)
 		switch {
 		case r == nil || s.tried[key]:
 			rest = append(rest, e)

@@ -46,7 +46,7 @@ func compileLayer(l Layer, lim Limits) (*compiledLayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCompiledLayer(l.Package, frozenCapabilities())
+	c := newCompiledLayer(l.Package, frozenCapabilities.Get())
 	c.records = func() (map[string]Rule, error) { return records, nil }
 	if err := firstOf(c.addHeads(p.heads, l)); err != nil {
 		return nil, err

@@ -5,11 +5,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 )
 
 // The rules through which a layer answers.
@@ -338,9 +338,9 @@ func syntaxError(name string, one *ast.Error) *Error {
 		}
 		return errorAt(name, one.Location, "undefined function %q", f)
 	}
-	msg = canon.Cut(strings.ToValidUTF8(generated().ReplaceAllString(msg, "_"), "\uFFFD"))
+	msg = canon.Cut(strings.ToValidUTF8(generated.Get().ReplaceAllString(msg, "_"), "\uFFFD"))
 	return errorAt(name, one.Location, "%s%s", msg, remedy(one.Details))
 }
 
 // generated matches the variables that the compiler makes.
-var generated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__local[0-9]+__`) })
+var generated = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`__local[0-9]+__`) }}

@@ -16,7 +16,7 @@ import (
 // ParserOptions returns the options under which modules are parsed. Their capabilities
 // are the frozen ones.
 func ParserOptions() ast.ParserOptions {
-	return ast.ParserOptions{Capabilities: frozenCapabilities(), RegoVersion: ast.RegoV1}
+	return ast.ParserOptions{Capabilities: frozenCapabilities.Get(), RegoVersion: ast.RegoV1}
 }
 
 // Program is a set of modules that are compiled as one. An engine compiles each layer

@@ -41,7 +41,7 @@ func Store(l Layer) ([]byte, error) {
 
 // storedKey lists from what the stored form of a layer is made.
 func storedKey(l Layer) []string {
-	key := []string{string(capabilitiesSum()), l.Package}
+	key := []string{string(capabilitiesSum.Get()), l.Package}
 	for _, m := range l.Modules {
 		key = append(key, m.Name, string(canon.Sum(m.Source)))
 	}

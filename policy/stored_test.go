@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -227,9 +228,9 @@ func TestStoredChanged(t *testing.T) {
 			t.Errorf("%s: the form is used", name)
 		}
 	}
-	sum := capabilitiesSum
-	defer func() { capabilitiesSum = sum }()
-	capabilitiesSum = func() canon.ContentHash { return canon.Sum(append(slices.Clone(capabilitiesJSON), '\n')) }
+	sum := capabilitiesSum.Make
+	defer func() { capabilitiesSum = lazy.Value[canon.ContentHash]{Make: sum} }()
+	capabilitiesSum = lazy.Value[canon.ContentHash]{Make: func() canon.ContentHash { return canon.Sum(append(slices.Clone(capabilitiesJSON), '\n')) }}
 	if usesStored(l) {
 		t.Error("capabilities: the form is used")
 	}

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 )
 
 // Names returns the names of the built-in profiles, from narrow to wide. A profile that
@@ -20,10 +20,12 @@ func Names() []string { return []string{"strict", "default", "dev"} }
 func PackageName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // Modules returns the names of the built-in modules and of their records, sorted.
-var Modules = sync.OnceValue(func() []string {
+func Modules() []string { return modules.Get() }
+
+var modules = lazy.Value[[]string]{Make: func() []string {
 	names, _ := fs.Glob(files, "builtin/*.rego")
 	return append(names, RecordsModule)
-})
+}}
 
 // RecordsModule is the name of the records of the built-in policy among its modules.
 const RecordsModule = "builtin/records.json"
@@ -134,7 +136,9 @@ type Rule struct {
 }
 
 // Rules returns the built-in rules by id.
-var Rules = sync.OnceValue(func() map[string]Rule {
+func Rules() map[string]Rule { return rules.Get() }
+
+var rules = lazy.Value[map[string]Rule]{Make: func() map[string]Rule {
 	src, _ := fs.ReadFile(files, RecordsModule)
 	records, _, _ := ReadRecords(src) // a test proves that there is no error
 	rules := map[string]Rule{}
@@ -147,4 +151,4 @@ var Rules = sync.OnceValue(func() map[string]Rule {
 		rules[r.ID] = rule
 	}
 	return rules
-})
+}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/text"
+	"github.com/fiador/fiador/lazy"
 )
 
 // separator separates the names of a path in the library's errors. A member name may
@@ -24,13 +25,15 @@ const separator = "\xff"
 // keywordOf holds the schema keyword for the library's name of an error. An error without
 // a keyword is not needed: it only says that a part of the schema failed, and the errors
 // of that part are reported too.
-var keywordOf = map[string]string{
-	"required": "required", "const": "const", "enum": "enum", "pattern": "pattern", "invalid_type": "type",
-	"false": "dependencies", "number_any_of": "anyOf",
-	"additional_property_not_allowed": "additionalProperties", "invalid_property_name": "propertyNames",
-	"array_min_items": "minItems", "array_max_items": "maxItems", "array_max_properties": "maxProperties",
-	"string_gte": "minLength", "string_lte": "maxLength", "number_gte": "minimum", "number_lte": "maximum",
-}
+var keywordOf = lazy.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"required": "required", "const": "const", "enum": "enum", "pattern": "pattern", "invalid_type": "type",
+		"false": "dependencies", "number_any_of": "anyOf",
+		"additional_property_not_allowed": "additionalProperties", "invalid_property_name": "propertyNames",
+		"array_min_items": "minItems", "array_max_items": "maxItems", "array_max_properties": "maxProperties",
+		"string_gte": "minLength", "string_lte": "maxLength", "number_gte": "minimum", "number_lte": "maximum",
+	}
+}}
 
 // place is the place of one error of the library.
 type place struct {
@@ -46,7 +49,7 @@ type place struct {
 func (s *schema) violations(root any, faults []gojsonschema.ResultError) []Violation {
 	list := make([]Violation, 0, len(faults))
 	for _, f := range faults {
-		rule := keywordOf[f.Type()]
+		rule := keywordOf.Get()[f.Type()]
 		if rule == "" {
 			continue
 		}
@@ -228,12 +231,14 @@ func (p place) wanted() string {
 }
 
 // articles holds the words for the types whose words are not "a" and their names.
-var articles = map[string]string{
-	"array": "a list", "boolean": "true or false", "integer": "a whole number", "null": "null", "object": "an object",
-}
+var articles = lazy.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"array": "a list", "boolean": "true or false", "integer": "a whole number", "null": "null", "object": "an object",
+	}
+}}
 
 // article returns a JSON type as text.
-func article(jsonType string) string { return cmp.Or(articles[jsonType], "a "+jsonType) }
+func article(jsonType string) string { return cmp.Or(articles.Get()[jsonType], "a "+jsonType) }
 
 // given returns a value as text: strings and numbers unchanged, the rest by type.
 func given(v any) string {

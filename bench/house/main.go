@@ -285,7 +285,7 @@ func written(e ast.Expr) string {
 }
 
 // idle are calls that do next to nothing before main.
-var idle = []string{"string", "errors.New", "make", "new", "len", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc"}
+var idle = []string{"string", "errors.New", "make", "new", "len"}
 
 // works says whether the value of a package variable is a call that does something. What
 // stands in a function is called later.

@@ -205,7 +205,7 @@ func impurity(n ast.Node, state map[string]bool) string {
 
 // levels are the packages, lowest first. A package imports only packages of lower lines.
 var levels = []string{
-	"kernel/canon kernel/finding kernel/text specs/likeness specs/vectors/detect harness/sandbox/wire",
+	"lazy kernel/canon kernel/finding kernel/text specs/likeness specs/vectors/detect harness/sandbox/wire",
 	"kernel/contract kernel/pathname kernel/prose kernel/shellwords",
 	"kernel/adapter/params kernel/reason kernel/argv",
 	"kernel kernel/adapter/answer",

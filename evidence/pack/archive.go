@@ -69,13 +69,13 @@ func (p *Pack) Whole() error {
 		}
 	}
 	if p.More {
-		return fmt.Errorf("%w: it has %s", ErrNotWhole, MoreEntries)
+		return fmt.Errorf("%w: it has %s", ErrNotWhole, MoreEntries())
 	}
 	return nil
 }
 
 // MoreEntries is the fault of a pack with names that were not read.
-var MoreEntries = fmt.Sprintf("more than %d names", MaxEntries)
+func MoreEntries() string { return fmt.Sprintf("more than %d names", MaxEntries) }
 
 // Unfit says why an entry is not a file of a pack that was read, or returns "".
 func (e Entry) Unfit() string {

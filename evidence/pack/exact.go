@@ -12,10 +12,13 @@ import (
 const MaxValues = 500_000
 
 // ErrCrowded says that a file has more values than a reader reads.
-var ErrCrowded = fmt.Errorf("more than %d values", MaxValues)
+var ErrCrowded error = crowded{}
 
-// ParseExact reads a file in its exact form: canonical JSON and one LF. It returns
-// ErrCrowded for a file with too many values.
+type crowded struct{}
+
+func (crowded) Error() string { return fmt.Sprintf("more than %d values", MaxValues) }
+
+// ParseExact reads a file in its exact form: canonical JSON and one LF. It can return ErrCrowded.
 func ParseExact(text []byte) (canon.Document, error) {
 	if canon.Crowded(text, MaxValues) {
 		return canon.Document{}, ErrCrowded

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"sync"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 )
 
 // recordingForm is what the form of one kind of recording has of its own: model_io.json,
@@ -75,9 +75,7 @@ func (k *recordingForm) read(b []byte, to any, written func() ([]byte, error)) e
 }
 
 // recordingVersion is a semantic version without a suffix.
-var recordingVersion = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
-})
+var recordingVersion = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}$`) }}
 
 // faults checks a decoded recording by the rules that any reader of the format can check.
 func (k *recordingForm) faults(doc any) []Violation {
@@ -88,7 +86,7 @@ func (k *recordingForm) faults(doc any) []Violation {
 		return f.list
 	}
 	version, _ := m[k.version].(string)
-	f.must(recordingVersion().MatchString(version), "1", "/"+k.version, "not a version such as "+k.is)
+	f.must(recordingVersion.Get().MatchString(version), "1", "/"+k.version, "not a version such as "+k.is)
 	if k.head != nil {
 		k.head(f, m)
 	}

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
-	"sync"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // Counts reads the numbers of tests from what a test printed to standard output. It knows two
@@ -37,23 +38,23 @@ func goCounts(stdout []byte) (passed, failed int, ok bool) {
 
 // tapLine is a test line of TAP at the outermost level, up to its directive. The number sign of
 // a directive is the first that has no backslash before it.
-var tapLine = sync.OnceValue(func() *regexp.Regexp {
+var tapLine = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	return regexp.MustCompile(`^(not )?ok(?:\s|$)(?:(?:[^#\\]|\\.)*#\s*(?i:(todo\b|skip)))?`)
-})
+}}
 
 // tapPlan is the line that makes an output TAP.
-var tapPlan = sync.OnceValue(func() *regexp.Regexp {
+var tapPlan = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(?:TAP version 1[34]|1\.\.[0-9]+(?:\s+#.*)?)\s*$`)
-})
+}}
 
 // tapCounts counts the tests of TAP. A test that is to do, or skipped, counts as passed, as TAP
 // has it.
 func tapCounts(stdout []byte) (passed, failed int, ok bool) {
-	if !tapPlan().Match(stdout) {
+	if !tapPlan.Get().Match(stdout) {
 		return 0, 0, false
 	}
 	for line := range bytes.Lines(stdout) {
-		m := tapLine().FindSubmatch(line)
+		m := tapLine.Get().FindSubmatch(line)
 		switch {
 		case m == nil:
 		case len(m[1]) > 0 && len(m[2]) == 0:

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 const rounds, longest = 4, 16 << 10 // of a search; bytes of a last word
@@ -26,7 +27,7 @@ type span struct {
 // whole.
 func (x *Redactor) redact(out, b []byte, more, loose bool, round int) []byte {
 	at := 0
-	for _, m := range append(marks().FindAllIndex(b, -1), []int{len(b), len(b)}) {
+	for _, m := range append(marks.Get().FindAllIndex(b, -1), []int{len(b), len(b)}) {
 		part, last := b[at:m[0]], more && m[0] == len(b)
 		found := x.find(part, last, loose)
 		if len(found) > 0 && round == rounds {
@@ -149,9 +150,9 @@ func escape(b []byte) (rune, int) {
 }
 
 // value matches a value behind a name: in quotes, or right behind =.
-var value = sync.OnceValue(func() *regexp.Regexp {
+var value = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[:=][ \t\r\n[]*(?:"((?:[^"\\]|\\.)*)|'((?:[^'\\]|\\.)*))|=([^ \t\r\n"'&;,<>\\]+))`)
-})
+}}
 
 // named returns the values behind secret names in b.
 func (r *Rules) named(b []byte) (found []span) {
@@ -164,7 +165,7 @@ func (r *Rules) named(b []byte) (found []span) {
 		if !r.names[fold(string(name))] {
 			continue
 		}
-		if m := value().FindSubmatchIndex(b[i:]); m != nil {
+		if m := value.Get().FindSubmatchIndex(b[i:]); m != nil {
 			from, to := i+max(m[2], m[4], m[6]), i+m[1]
 			if utf8.RuneCount(b[from:to]) >= minLearned {
 				found = append(found, span{from, to, "learned"})

@@ -45,7 +45,7 @@ func New(c Config, literals ...string) (*Rules, error) {
 	if c.SchemaVersion != Version {
 		return nil, fmt.Errorf("/schema_version: %q is another version; write %q", c.SchemaVersion, Version)
 	}
-	r, size, secrets := &Rules{slices.Clone(builtin()), map[string]bool{}, nil}, 0, map[string]bool{}
+	r, size, secrets := &Rules{slices.Clone(builtin.Get()), map[string]bool{}, nil}, 0, map[string]bool{}
 	for name := range strings.FieldsSeq(secretNames) {
 		r.names[name] = true
 	}
@@ -126,7 +126,7 @@ func (x *Redactor) Value(v any) any {
 	v, _ = x.rules.walk(v, false, func(v any, secret bool) any {
 		switch v := v.(type) {
 		case string:
-			if secret && !x.learned[v] && utf8.RuneCountInString(marks().ReplaceAllString(v, "")) >= minLearned {
+			if secret && !x.learned[v] && utf8.RuneCountInString(marks.Get().ReplaceAllString(v, "")) >= minLearned {
 				return x.mark("learned")
 			}
 			if _, known := texts[v]; !known {
@@ -167,7 +167,7 @@ func (x *Redactor) Applied() []string { return slices.Sorted(maps.Keys(x.applied
 // learn makes s a secret of the case, if s is long enough, has no mark, and there is room.
 func (x *Redactor) learn(s string) {
 	room := len(s) <= maxLiteral && len(x.learned) < maxLearned && x.size+len(s) <= maxLearnedBytes
-	if room && !x.learned[s] && utf8.RuneCountInString(s) >= minLearned && !marks().MatchString(s) {
+	if room && !x.learned[s] && utf8.RuneCountInString(s) >= minLearned && !marks.Get().MatchString(s) {
 		x.learned[s], x.size = true, x.size+len(s)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"encoding/base64"
 	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // rule finds secrets by an expression.
@@ -24,7 +25,7 @@ const secretNames = `accesskey accesskeyid accesstoken apikey apisecret apitoken
 
 // builtin are the built-in rules. A match begins with one of starts, so that the search is fast. What an expression
 // reads in vain has no other start of a match in it, so that the time is linear.
-var builtin = sync.OnceValue(func() (list []rule) {
+var builtin = lazy.Value[[]rule]{Make: func() (list []rule) {
 	for _, r := range []struct {
 		name, starts, rest string
 		apart              bool
@@ -53,16 +54,16 @@ var builtin = sync.OnceValue(func() (list []rule) {
 		}
 	}
 	return list
-})
+}}
 
 // marks matches the marks. Nothing is searched in a mark.
-var marks = sync.OnceValue(func() *regexp.Regexp {
+var marks = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	names := "cut|learned|literal|pattern"
-	for _, r := range builtin() {
+	for _, r := range builtin.Get() {
 		names += "|" + r.name
 	}
 	return regexp.MustCompile(`\[redacted:(?:` + names + `)\]`)
-})
+}}
 
 // find appends the secrets that the rule finds in b.
 func (r rule) find(found []span, b []byte) []span {

@@ -84,7 +84,7 @@ func (d *documents) readAll() error {
 			if err := d.readServers(); err != nil {
 				return err
 			}
-		case !idForm().MatchString(name):
+		case !idForm.Get().MatchString(name):
 			return d.fault(name, "the name of the folder is no id", "an id has letters, digits, dots, underscores and hyphens, and at most 64")
 		default:
 			ids = append(ids, name)
@@ -114,7 +114,7 @@ func (d *documents) stems(dir string) ([]string, error) {
 		if e.IsDir() || !slices.Contains(suffixes, suffix) || strings.HasPrefix(stem, ".") {
 			continue
 		}
-		if !idForm().MatchString(stem) {
+		if !idForm.Get().MatchString(stem) {
 			return nil, d.fault(path.Join(dir, e.Name()), "the name of the file is no id", "an id has letters, digits, dots, underscores and hyphens, and at most 64")
 		}
 		stems = append(stems, stem)

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/harness/document"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -31,7 +31,7 @@ func ReadServer(set *specs.Set, dir, name string) (*Pinned, error) {
 		return nil, err
 	}
 	defer f.root.Close()
-	if !idForm().MatchString(name) {
+	if !idForm.Get().MatchString(name) {
 		return nil, f.fault(serversFolder, canon.Quote(name)+" is no name of a server", "name a document of the folder servers, without its suffix")
 	}
 	p := &Pinned{folder: f}
@@ -48,9 +48,9 @@ func ReadServer(set *specs.Set, dir, name string) (*Pinned, error) {
 }
 
 // toolsBlock is the member tools of a document in YAML, with its lines.
-var toolsBlock = sync.OnceValue(func() *regexp.Regexp {
+var toolsBlock = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(tools|"tools"|'tools') *:.*\n?(^([ \t].*)?(\n|\z))*`)
-})
+}}
 
 // With returns the document with these digests of tools as its member tools. Everything else
 // stays as it is written. The error is a RunError: the text is written in a way that only a
@@ -98,7 +98,7 @@ func (p *Pinned) edited(tools map[string]canon.ContentHash) ([]byte, error) {
 		}
 		block.WriteString("  " + string(quoted) + ": \"" + string(tools[name]) + "\"\n")
 	}
-	if at := toolsBlock().FindIndex(p.src); at != nil {
+	if at := toolsBlock.Get().FindIndex(p.src); at != nil {
 		return bytes.Join([][]byte{p.src[:at[0]], []byte(block.String()), p.src[at[1]:]}, nil), nil
 	}
 	return append(append(bytes.TrimRight(bytes.Clone(p.src), "\n"), '\n'), block.String()...), nil

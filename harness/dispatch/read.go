@@ -12,7 +12,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/document"
@@ -23,6 +22,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -269,7 +269,7 @@ func listed(address string, list []string) bool {
 	return ok
 }
 
-var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
+var idForm = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) }}
 
 // named returns the one document of a name, in one of the two notations.
 func (f folder) named(stem string) (string, error) {

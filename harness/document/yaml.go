@@ -9,12 +9,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/lazy"
 )
 
 // A document may be YAML, as far as nobody can read it in two ways. What
@@ -155,14 +155,14 @@ func loadYAML(src []byte) (root *yaml.Node, fault *yamlFault) {
 	return doc.Content[0], nil
 }
 
-var libraryLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line ([0-9]{1,9}): `) })
+var libraryLine = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`^line ([0-9]{1,9}): `) }}
 
 // yamlSyntax is the fault for an error of the library. The library knows the line of an
 // error only roughly.
 func yamlSyntax(err error) *yamlFault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	f := &yamlFault{line: 1}
-	if m := libraryLine().FindStringSubmatch(msg); m != nil {
+	if m := libraryLine.Get().FindStringSubmatch(msg); m != nil {
 		f.line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
 	}
@@ -171,12 +171,14 @@ func yamlSyntax(err error) *yamlFault {
 	case strings.HasPrefix(msg, "unknown anchor"):
 		f.msg = "found an alias; write the value out"
 	case strings.HasPrefix(msg, "exceeded max depth"):
-		f.msg = depthMsg
+		f.msg = depthMsg()
 	}
 	return f
 }
 
-var depthMsg = "mappings and lists nest deeper than " + strconv.Itoa(canon.MaxDepth) + " levels"
+func depthMsg() string {
+	return "mappings and lists nest deeper than " + strconv.Itoa(canon.MaxDepth) + " levels"
+}
 
 // yamlReader turns nodes into the values that canon.Canonical writes.
 type yamlReader struct {
@@ -197,7 +199,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (any, *yamlFault) {
 		return nil, fault
 	}
 	if n.Kind != yaml.ScalarNode && depth > canon.MaxDepth {
-		return nil, r.fail(n, "%s", depthMsg)
+		return nil, r.fail(n, "%s", depthMsg())
 	}
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -305,12 +307,12 @@ func yamlScalar(n *yaml.Node) (v any, why string) {
 
 var (
 	// jsonNumber is the grammar of a number in RFC 8259.
-	jsonNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) })
+	jsonNumber = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) }}
 	// otherNumber matches the numbers of YAML 1.1 and 1.2 in all their spellings: of
 	// base 2, 8, 16 and 60, with underscores, signs and bare points.
-	otherNumber = sync.OnceValue(func() *regexp.Regexp {
+	otherNumber = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp {
 		return regexp.MustCompile(`^[-+]?(0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(?i:inf|nan))$`)
-	})
+	}}
 )
 
 // plainScalar returns the value of a scalar without quotes, or says why it is refused.
@@ -328,9 +330,9 @@ func plainScalar(text string) (v any, why string) {
 	shown := canon.Quote(text)
 	switch {
 	case strings.IndexByte("+-.0123456789", text[0]) < 0:
-	case jsonNumber().MatchString(text):
+	case jsonNumber.Get().MatchString(text):
 		return json.Number(text), ""
-	case otherNumber().MatchString(text):
+	case otherNumber.Get().MatchString(text):
 		return nil, shown + " is a number in some versions of YAML; write it as JSON does, or put it in quotes"
 	}
 	switch strings.ToLower(canon.Cut(text)) {

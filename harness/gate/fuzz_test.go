@@ -51,7 +51,7 @@ func FuzzClient(f *testing.F) {
 			}
 		}
 		_ = json.Unmarshal([]byte(lines[0]), &m) // what fits: a message that is passed on may have another name of another type
-		if _, is := decided[strings.ToLower(m.Method)]; is != o.decides() {
+		if _, is := decided.Get()[strings.ToLower(m.Method)]; is != o.decides() {
 			t.Fatalf("%q: decided %v, and the server reads the method %q", text, o.decides(), m.Method)
 		}
 		if m.Method == rpc.MethodToolsCall {

@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/calltrace"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/rpc"
+	"github.com/fiador/fiador/lazy"
 )
 
 // Call is a message of the client that the server sees only after a decision.
@@ -79,17 +80,18 @@ const (
 
 // decided maps each method of the client that is decided to the members that its params may
 // have.
-var decided = map[string][]string{
-	rpc.MethodToolsCall:   {"name", "arguments", "task", "_meta"},
-	"resources/read":      {"uri", "_meta"},
-	"resources/subscribe": {"uri", "_meta"},
-	"prompts/get":         {"name", "arguments", "_meta"},
-	"completion/complete": {"ref", "argument", "context", "_meta"},
-	"tasks/get":           {"taskId", "_meta"},
-	"tasks/result":        {"taskId", "_meta"},
-	"tasks/cancel":        {"taskId", "_meta"},
-	"tasks/list":          {"cursor", "_meta"},
-}
+var decided = lazy.Value[map[string][]string]{Make: func() map[string][]string {
+	return map[string][]string{
+		rpc.MethodToolsCall:   {"name", "arguments", "task", "_meta"},
+		"resources/read":      {"uri", "_meta"},
+		"resources/subscribe": {"uri", "_meta"},
+		"prompts/get":         {"name", "arguments", "_meta"},
+		"completion/complete": {"ref", "argument", "context", "_meta"},
+		"tasks/get":           {"taskId", "_meta"},
+		"tasks/result":        {"taskId", "_meta"},
+		"tasks/cancel":        {"taskId", "_meta"}, "tasks/list": {"cursor", "_meta"},
+	}
+}}
 
 // passed are the requests of the client that nobody decides.
 var passed = []string{

@@ -55,7 +55,7 @@ func readClient(text []byte) (*message, error) {
 	if err == nil {
 		err = twins(m.value)
 	}
-	if allowed, is := decided[m.method()]; err == nil && is {
+	if allowed, is := decided.Get()[m.method()]; err == nil && is {
 		for name := range m.Params {
 			if !slices.Contains(allowed, name) {
 				return nil, errors.New("the params have the member " + canon.Quote(name) + ", which " + m.Method + " does not have")

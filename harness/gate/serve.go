@@ -62,7 +62,7 @@ func (s *served) listen(ctx context.Context, in io.Reader) error {
 	for lines := newReader(in); ; {
 		text, err := lines.next()
 		switch {
-		case errors.Is(err, errLong):
+		case errors.Is(err, errLong.Get()):
 			s.to.write(failure(nil, rpc.CodeInvalid, err.Error()))
 		case errors.Is(err, io.EOF):
 			return nil

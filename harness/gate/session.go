@@ -179,7 +179,7 @@ func (s *session) requested(m *message) outcome {
 	if s.client.open[m.ID] != nil {
 		return s.refuse(m.ID, errors.New("the id belongs to a request that has no answer yet"))
 	}
-	_, decides := decided[m.Method]
+	_, decides := decided.Get()[m.Method]
 	f := &flight{id: m.ID, method: m.Method}
 	out := outcome{request: f}
 	switch {

@@ -5,15 +5,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/fiador/fiador/kernel/rpc"
+	"github.com/fiador/fiador/lazy"
 )
 
 // The exit statuses of Stdio.
@@ -81,8 +82,8 @@ func relayClient(s *session, in io.Reader, toServer *queue, toClient *writer) {
 		text, err := r.next()
 		var o outcome
 		switch {
-		case err == errLong:
-			o.toClient = failure(nil, rpc.CodeInvalid, errLong.Error())
+		case err == errLong.Get():
+			o.toClient = failure(nil, rpc.CodeInvalid, errLong.Get().Error())
 		case err != nil:
 			return
 		default:
@@ -115,8 +116,8 @@ func relayServer(s *session, out io.Reader, toClient *writer) {
 		var line []byte
 		more := true
 		switch {
-		case err == errLong:
-			line, more = s.drop(errLong)
+		case err == errLong.Get():
+			line, more = s.drop(errLong.Get())
 		case err != nil:
 			return
 		default:
@@ -136,7 +137,7 @@ type reader struct {
 	line []byte
 }
 
-var errLong = errors.New("the message has more than " + strconv.Itoa(rpc.MaxMessageBytes) + " bytes")
+var errLong = lazy.Value[error]{Make: func() error { return fmt.Errorf("the message has more than %d bytes", rpc.MaxMessageBytes) }}
 
 func newReader(from io.Reader) *reader { return &reader{from: bufio.NewReaderSize(from, 64<<10)} }
 
@@ -159,7 +160,7 @@ func (r *reader) next() ([]byte, error) {
 			}
 		}
 		if long {
-			return nil, errLong
+			return nil, errLong.Get()
 		}
 		if len(bytes.TrimSpace(r.line)) > 0 {
 			return r.line, nil

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/rpc"
+	"github.com/fiador/fiador/lazy"
 )
 
 // The limits of one conversation. rpc.MaxMessageBytes is the limit of one message.
@@ -342,12 +344,14 @@ type meter struct {
 	read *int
 }
 
-var errTooMuch = errors.New("the server sends more than " + strconv.Itoa(MaxBytes) + " bytes, or too many in one message")
+var errTooMuch = lazy.Value[error]{Make: func() error {
+	return fmt.Errorf("the server sends more than %d bytes, or too many in one message", MaxBytes)
+}}
 
 // Read implements io.Reader.
 func (m *meter) Read(p []byte) (n int, err error) {
 	if *m.read > MaxBytes {
-		return 0, errTooMuch
+		return 0, errTooMuch.Get()
 	}
 	n, err = m.from.Read(p)
 	*m.read += n

@@ -50,8 +50,8 @@ func (p *pipes) read(in io.Reader) {
 		}
 	}
 	err := error(io.EOF)
-	if errors.Is(s.Err(), bufio.ErrTooLong) || errors.Is(s.Err(), errTooMuch) {
-		err = unreadable(errTooMuch)
+	if errors.Is(s.Err(), bufio.ErrTooLong) || errors.Is(s.Err(), errTooMuch.Get()) {
+		err = unreadable(errTooMuch.Get())
 	}
 	for p.hand(line{err: err}) {
 	}

@@ -128,8 +128,8 @@ func (w *web) next(ctx context.Context) ([]byte, error) {
 	switch {
 	case err == nil || err == io.EOF:
 		return text, err
-	case errors.Is(err, errTooMuch), errors.Is(err, bufio.ErrTooLong):
-		return nil, unreadable(errTooMuch)
+	case errors.Is(err, errTooMuch.Get()), errors.Is(err, bufio.ErrTooLong):
+		return nil, unreadable(errTooMuch.Get())
 	}
 	return nil, fail(adapter.FailUnavailable, "the connection broke before the answer")
 }

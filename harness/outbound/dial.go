@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // Dialer connects to hosts by their names.
@@ -88,36 +90,40 @@ func lookupSystem(ctx context.Context, name string) ([]netip.Addr, error) {
 func Allowed(a netip.Addr, private bool) bool {
 	in := func(p netip.Prefix) bool { return p.Contains(a) }
 	switch {
-	case a.Zone() != "" || a.Is4In6() || slices.Contains(metadata, a):
+	case a.Zone() != "" || a.Is4In6() || slices.Contains(metadata.Get(), a):
 		return false
 	case a.IsLoopback() || a.IsPrivate():
 		return private
 	case a.Is4():
-		return !slices.ContainsFunc(special4, in)
+		return !slices.ContainsFunc(special4.Get(), in)
 	}
-	return global6.Contains(a) && !slices.ContainsFunc(special6, in)
+	return slices.ContainsFunc(global6.Get(), in) && !slices.ContainsFunc(special6.Get(), in)
 }
 
 // metadata are the addresses outside of links at which clouds publish metadata.
-var metadata = addresses(
-	"168.63.129.16",      // Azure
-	"fd00:ec2::254",      // AWS
-	"fd20:ce::254",       // Google Cloud
-	"fd00:c1::a9fe:a9fe", // Oracle Cloud
-	"fd00:42::42",        // Scaleway
-)
+var metadata = lazy.Value[[]netip.Addr]{Make: func() []netip.Addr {
+	return addresses(
+		"168.63.129.16",      // Azure
+		"fd00:ec2::254",      // AWS
+		"fd20:ce::254",       // Google Cloud
+		"fd00:c1::a9fe:a9fe", // Oracle Cloud
+		"fd00:42::42",        // Scaleway
+	)
+}}
 
 // special4 are the addresses of version 4 that are not public unicast ones (IANA, "IPv4
 // Special-Purpose Address Registry"), without those that Allowed names.
-var special4 = prefixes("0.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
-	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3")
+var special4 = lazy.Value[[]netip.Prefix]{Make: func() []netip.Prefix {
+	return prefixes("0.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+		"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3")
+}}
 
 // global6 are the addresses of version 6 that IANA gives out as public unicast ones.
 // special6 are those of them that are not: protocols (Teredo among them), documentation,
 // and 6to4. NAT64 lies outside of global6.
 var (
-	global6  = netip.MustParsePrefix("2000::/3")
-	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+	global6  = lazy.Value[[]netip.Prefix]{Make: func() []netip.Prefix { return prefixes("2000::/3") }}
+	special6 = lazy.Value[[]netip.Prefix]{Make: func() []netip.Prefix { return prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20") }}
 )
 
 func addresses(list ...string) (all []netip.Addr) {

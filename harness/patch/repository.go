@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/lazy"
 )
 
 // gitMark says which parts of a git directory a folder has. Git takes a folder with all
@@ -32,7 +33,9 @@ const (
 )
 
 // gitMarks are the parts of a git directory, by the folded names of their entries.
-var gitMarks = map[string]gitMark{"HEAD": markHead, "OBJECTS": markObjects, "REFS": markRefs, "COMMONDIR": markCommon}
+var gitMarks = lazy.Value[map[string]gitMark]{Make: func() map[string]gitMark {
+	return map[string]gitMark{"HEAD": markHead, "OBJECTS": markObjects, "REFS": markRefs, "COMMONDIR": markCommon}
+}}
 
 // whole says whether git takes a folder with these parts for a git directory.
 func (m gitMark) whole() bool {
@@ -135,7 +138,7 @@ func (r *repositories) gets(name string) {
 	name = foldedPath(name)
 	for _, at := range append(foldersAbove(name), name) {
 		folder, last := splitPath(at)
-		if mark := gitMarks[last]; mark != 0 {
+		if mark := gitMarks.Get()[last]; mark != 0 {
 			r.marks[folder] |= mark
 		}
 	}
@@ -181,7 +184,7 @@ func (r *repositories) look(folded string) error {
 		}
 		for _, name := range list {
 			as := foldedPath(name)
-			r.marks[folded] |= gitMarks[as]
+			r.marks[folded] |= gitMarks.Get()[as]
 			r.names[folded][as] = append(r.names[folded][as], path.Join(folder, name))
 		}
 	}
@@ -213,7 +216,7 @@ func gitDirAbove(dir string) string {
 		mark := gitMark(0)
 		for _, name := range []string{"HEAD", "objects", "refs", "commondir"} {
 			if _, err := os.Lstat(filepath.Join(up, name)); !errors.Is(err, fs.ErrNotExist) {
-				mark |= gitMarks[strings.ToUpper(name)]
+				mark |= gitMarks.Get()[strings.ToUpper(name)]
 			}
 		}
 		if mark.whole() {

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/likeness"
@@ -131,13 +131,13 @@ func Intent(t Text, err error) *result.RunError {
 
 // checkedBySchema are the places of intents and requests whose form the schema checks
 // before an input check can, and what it can find there.
-var checkedBySchema = sync.OnceValue(func() []schemaCheck {
+var checkedBySchema = lazy.Value[[]schemaCheck]{Make: func() []schemaCheck {
 	return []schemaCheck{
 		{regexp.MustCompile(`^/(actions/\d+/argv|inputs/arguments)/`), []string{"maxLength"}, contract.IV02},
 		{regexp.MustCompile(`^/(actions/\d+/env|inputs/environment)/`), []string{"maxLength", "propertyNames"}, contract.IV04},
 		{regexp.MustCompile(`^/inputs(/input_files)?$`), []string{"maxItems"}, contract.IV05},
 	}
-})
+}}
 
 type schemaCheck struct {
 	place *regexp.Regexp
@@ -148,7 +148,7 @@ type schemaCheck struct {
 // SchemaCheck is the input check of the contract that a violation of a schema breaks, or
 // empty.
 func SchemaCheck(v specs.Violation) string {
-	for _, c := range checkedBySchema() {
+	for _, c := range checkedBySchema.Get() {
 		if slices.Contains(c.rules, v.Rule) && c.place.MatchString(v.Pointer) {
 			return c.id
 		}

@@ -4,13 +4,13 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/lazy"
 )
 
 // The largest number of files and bytes in a copy of a work folder. A larger folder cannot
@@ -88,8 +89,10 @@ func (h *Host) copyShown(s *Sandbox, name string, folders ...string) (*copier, e
 	return c, nil
 }
 
-var errTooLarge = errors.New("what is shown of the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
-	" files or " + strconv.Itoa(copyBytes>>20) + " MiB; show less of it, use direct writes, or a machine with overlayfs")
+var errTooLarge = lazy.Value[error]{Make: func() error {
+	return fmt.Errorf("what is shown of the work folder is too large to be copied: more than %d files or %d MiB; show less of it, use direct writes, or a machine with overlayfs",
+		copyFiles, copyBytes>>20)
+}}
 
 // copier copies folders into one, the later over the earlier. It never follows a link,
 // neither on reading nor on writing.
@@ -179,7 +182,7 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 			continue
 		}
 		if c.files--; c.files < 0 {
-			return nil, errTooLarge
+			return nil, errTooLarge.Get()
 		}
 		kind, err := c.entry(dir, name, p, shown)
 		if err != nil {
@@ -224,7 +227,7 @@ func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error)
 		}
 	case change.KindFile:
 		if c.left -= st.Size; c.left < 0 {
-			return "", errTooLarge
+			return "", errTooLarge.Get()
 		}
 		err = c.file(dir, name, p, os.FileMode(st.Mode&0o777))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/lazy"
 )
 
 // The known causes of a sandbox that cannot be set up.
@@ -41,39 +42,41 @@ type known struct{ means, remedy string }
 
 const weaker = "; or use a profile whose isolation is confined"
 
-var causes = map[string]known{
-	CauseLimit: {"the limit of user namespaces is 0 or reached",
-		"ask the administrator for: sysctl -w user.max_user_namespaces=15000" + weaker},
-	CauseOff: {"users may not make user namespaces here",
-		"ask the administrator for: sysctl -w kernel.unprivileged_userns_clone=1" + weaker},
-	CauseSeccomp: {"a filter of system calls around this process refuses it",
-		"in a container: docker run --security-opt seccomp=FILE, with a filter that lets clone, mount and pivot_root through" + weaker},
-	CauseCaps: {"the ids of a user namespace could not be mapped: capabilities are withheld",
-		"in a container: docker run --cap-add SETUID --cap-add SETGID, or start it as an ordinary user" + weaker},
-	CauseAppArmor: {"AppArmor restricts user namespaces to programs that it knows",
-		"give this program a profile: a file in /etc/apparmor.d with \"profile fiador PATH flags=(unconfined) { userns, }\", PATH being where it is installed, then apparmor_parser -r FILE" + weaker},
-	CauseProc: {"parts of /proc are covered, so the kernel refuses a fresh one",
-		"in a container: docker run --security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked" + weaker},
-	CauseOverlay: {"there is no overlayfs for users",
-		"use Linux 5.11 or newer with overlayfs; until then the work folder is copied"},
-	CauseKernel: {"the kernel does not have what it takes",
-		"use Linux 5.12 or newer"},
-	CauseLandlock: {"the kernel has no Landlock, or it is off",
-		"use Linux 5.13 or newer with landlock among the lsm= of the kernel command line"},
-	CauseTemp: {"the folder for copies cannot be used",
-		"set TMPDIR to a folder that may be written and has room"},
-	CauseNoProc: {"there is no /proc", "mount it: mount -t proc proc /proc"},
-	CauseRoot: {"the kernel makes no user namespaces here: in a changed root, or where a security module forbids it",
-		"start it outside of the chroot" + weaker},
-	CauseNested: {"the root cannot be left: it is an initial ramdisk",
-		"start the system from a disk or an image" + weaker},
-}
+var causes = lazy.Value[map[string]known]{Make: func() map[string]known {
+	return map[string]known{
+		CauseLimit: {"the limit of user namespaces is 0 or reached",
+			"ask the administrator for: sysctl -w user.max_user_namespaces=15000" + weaker},
+		CauseOff: {"users may not make user namespaces here",
+			"ask the administrator for: sysctl -w kernel.unprivileged_userns_clone=1" + weaker},
+		CauseSeccomp: {"a filter of system calls around this process refuses it",
+			"in a container: docker run --security-opt seccomp=FILE, with a filter that lets clone, mount and pivot_root through" + weaker},
+		CauseCaps: {"the ids of a user namespace could not be mapped: capabilities are withheld",
+			"in a container: docker run --cap-add SETUID --cap-add SETGID, or start it as an ordinary user" + weaker},
+		CauseAppArmor: {"AppArmor restricts user namespaces to programs that it knows",
+			"give this program a profile: a file in /etc/apparmor.d with \"profile fiador PATH flags=(unconfined) { userns, }\", PATH being where it is installed, then apparmor_parser -r FILE" + weaker},
+		CauseProc: {"parts of /proc are covered, so the kernel refuses a fresh one",
+			"in a container: docker run --security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked" + weaker},
+		CauseOverlay: {"there is no overlayfs for users",
+			"use Linux 5.11 or newer with overlayfs; until then the work folder is copied"},
+		CauseKernel: {"the kernel does not have what it takes",
+			"use Linux 5.12 or newer"},
+		CauseLandlock: {"the kernel has no Landlock, or it is off",
+			"use Linux 5.13 or newer with landlock among the lsm= of the kernel command line"},
+		CauseTemp: {"the folder for copies cannot be used",
+			"set TMPDIR to a folder that may be written and has room"},
+		CauseNoProc: {"there is no /proc", "mount it: mount -t proc proc /proc"},
+		CauseRoot: {"the kernel makes no user namespaces here: in a changed root, or where a security module forbids it",
+			"start it outside of the chroot" + weaker},
+		CauseNested: {"the root cannot be left: it is an initial ramdisk",
+			"start the system from a disk or an image" + weaker},
+	}
+}}
 
 // Diagnose adds the known cause to an error. The failed step and its errno decide; where two
 // causes look alike, settings of the machine decide.
 func (h *Host) Diagnose(e *Error) *Error {
 	e.Cause = h.cause(e)
-	if k, ok := causes[e.Cause]; ok {
+	if k, ok := causes.Get()[e.Cause]; ok {
 		e.Msg, e.Remedy = k.means, k.remedy
 	}
 	return e
@@ -164,7 +167,7 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 		p := Probe{Isolation: tier}
 		work, err := os.MkdirTemp(h.temp, scratchName()+"-")
 		if err != nil {
-			p.Err = &Error{Isolation: tier, Step: StepFiles, Msg: err.Error(), Cause: CauseTemp, Remedy: causes[CauseTemp].remedy}
+			p.Err = &Error{Isolation: tier, Step: StepFiles, Msg: err.Error(), Cause: CauseTemp, Remedy: causes.Get()[CauseTemp].remedy}
 			list = append(list, p)
 			continue
 		}

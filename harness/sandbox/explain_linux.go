@@ -118,7 +118,7 @@ func giveUpLines(c initproc.Confine) []string {
 		list = append(list, fmt.Sprintf("seccomp: %d instructions", len(c.Seccomp)/initproc.InsnSize))
 	}
 	for _, l := range c.Rlimits {
-		list = append(list, fmt.Sprintf("rlimit: %s %d", rlimitNames[l.Resource], l.Value))
+		list = append(list, fmt.Sprintf("rlimit: %s %d", rlimitNames.Get()[l.Resource], l.Value))
 	}
 	return list
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/sandbox/seccomp"
+	"github.com/fiador/fiador/lazy"
 )
 
 // Inside is the user and group id of commands in a full sandbox.
@@ -547,10 +548,12 @@ type places struct {
 	id        int               // uid and gid of commands; 0: the caller's
 }
 
-var rlimitNames = map[int]string{
-	unix.RLIMIT_CORE: "core", unix.RLIMIT_STACK: "stack", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
-	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_FSIZE: "fsize",
-}
+var rlimitNames = lazy.Value[map[int]string]{Make: func() map[int]string {
+	return map[int]string{
+		unix.RLIMIT_CORE: "core", unix.RLIMIT_STACK: "stack", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
+		unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_FSIZE: "fsize",
+	}
+}}
 
 // system shows the host's programs and a made /etc. That /etc reveals nothing about the host
 // except the paths in read.

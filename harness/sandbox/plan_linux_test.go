@@ -693,7 +693,7 @@ func TestPlanEnvironmentPage(t *testing.T) {
 // whether weaker isolation is also a remedy.
 func TestPlanCausesPage(t *testing.T) {
 	want := map[string][]string{}
-	for id, k := range causes {
+	for id, k := range causes.Get() {
 		remedy, weaker := strings.CutSuffix(k.remedy, "; or use a profile whose isolation is confined")
 		want[id] = []string{k.means, remedy, map[bool]string{true: "yes", false: "no"}[weaker]}
 	}

@@ -362,7 +362,7 @@ func reachable(dir string) error {
 	for p := filepath.Dir(dir); ; p = filepath.Dir(p) {
 		info, err := os.Stat(p)
 		if err != nil || info.Mode()&0o001 == 0 {
-			return &Error{Isolation: Confined, Step: StepFiles, Errno: unix.EACCES, Msg: "commands cannot come to the folder for copies", Cause: CauseTemp, Remedy: causes[CauseTemp].remedy}
+			return &Error{Isolation: Confined, Step: StepFiles, Errno: unix.EACCES, Msg: "commands cannot come to the folder for copies", Cause: CauseTemp, Remedy: causes.Get()[CauseTemp].remedy}
 		}
 		if p == "/" {
 			return nil

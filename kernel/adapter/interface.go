@@ -95,7 +95,7 @@ func secretFault(at, variable string) error {
 }
 
 // ownHeaders are set by the one who asks, or would hold a secret in a document.
-var ownHeaders = strings.Fields("authorization connection content-length cookie host proxy-authorization te trailer transfer-encoding upgrade")
+var ownHeaders = []string{"authorization", "connection", "content-length", "cookie", "host", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
 
 func (in *APIInterface) fault(at string) error {
 	seen := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -60,7 +61,7 @@ func pull(ctx context.Context, r *Reader) (func() (Entry, bool, error), func()) 
 		_, e, ok := next()
 		if !ok {
 			if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
-				return Entry{}, false, errNotPromised
+				return Entry{}, false, errNotPromised.Get()
 			}
 			return Entry{}, false, nil
 		}
@@ -71,7 +72,9 @@ func pull(ctx context.Context, r *Reader) (func() (Entry, bool, error), func()) 
 	}, stop
 }
 
-var errNotPromised = fmt.Errorf("%w: the entries do not lead to the root of the checkpoint", ErrTampered)
+var errNotPromised = lazy.Value[error]{Make: func() error {
+	return fmt.Errorf("%w: the entries do not lead to the root of the checkpoint", ErrTampered)
+}}
 
 // Kept says whether a ledger keeps a proof.
 type Kept struct {
@@ -114,7 +117,7 @@ func (r *Reader) Keeps(ctx context.Context, list []Kept) error {
 		}
 	}
 	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
-		return errNotPromised
+		return errNotPromised.Get()
 	}
 	for i := range list {
 		k, c := &list[i], checked[i]

@@ -11,11 +11,16 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Errors about evidence.
+// Errors about evidence. ErrNoBlob is an fs.ErrNotExist too.
 var (
-	ErrNoBlob  = fmt.Errorf("the evidence is not there: %w", fs.ErrNotExist)
-	ErrBadBlob = errors.New("the evidence is not what its name says")
+	ErrNoBlob  error = noBlob{}
+	ErrBadBlob       = errors.New("the evidence is not what its name says")
 )
+
+type noBlob struct{}
+
+func (noBlob) Error() string { return "the evidence is not there: " + fs.ErrNotExist.Error() }
+func (noBlob) Unwrap() error { return fs.ErrNotExist }
 
 // blobName returns the path of a blob.
 func blobName(h canon.ContentHash) (string, error) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -50,12 +51,12 @@ func (r *Reader) leads(ctx context.Context) error {
 // promised says whether a tree is the tree of the checkpoint.
 func (r *Reader) promised(tree ledger.Range) error {
 	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
-		return errLeadsElsewhere
+		return errLeadsElsewhere.Get()
 	}
 	return nil
 }
 
-var errLeadsElsewhere = fmt.Errorf("%w; run: fiador ledger verify", errNotPromised)
+var errLeadsElsewhere = lazy.Value[error]{Make: func() error { return fmt.Errorf("%w; run: fiador ledger verify", errNotPromised.Get()) }}
 
 type publisher struct {
 	files  folder

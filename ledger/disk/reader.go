@@ -442,7 +442,7 @@ func (r *Reader) hashes(ctx context.Context) (tlog.HashReaderFunc, error) {
 	}
 	root, err := tlog.TreeHash(r.promise.Size, read)
 	if err == nil && root != r.promise.Root {
-		err = errLeadsElsewhere
+		err = errLeadsElsewhere.Get()
 	}
 	return read, err
 }

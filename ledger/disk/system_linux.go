@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 // Lock takes the lock of the file's inode. If waiting takes longer than ctx allows, Lock
@@ -79,17 +81,19 @@ func (f diskFile) Datasync() error {
 }
 
 // networked are the file systems whose locks may not work between hosts.
-var networked = map[int64]string{
-	0x6969:     "NFS",
-	0x517b:     "SMB",
-	0xfe534d42: "SMB",
-	0xff534d42: "CIFS",
-	0x01021997: "9P",
-	0x5346414f: "AFS",
-	0x73757245: "Coda",
-	0x564c:     "NCP",
-	0x65735546: "FUSE",
-}
+var networked = lazy.Value[map[int64]string]{Make: func() map[int64]string {
+	return map[int64]string{
+		0x6969:     "NFS",
+		0x517b:     "SMB",
+		0xfe534d42: "SMB",
+		0xff534d42: "CIFS",
+		0x01021997: "9P",
+		0x5346414f: "AFS",
+		0x73757245: "Coda",
+		0x564c:     "NCP",
+		0x65735546: "FUSE",
+	}
+}}
 
 // checkFileSystem refuses a file system with unreliable locks.
 func checkFileSystem(dir string) error {
@@ -101,7 +105,7 @@ func checkFileSystem(dir string) error {
 }
 
 func checkFileSystemType(magic int64) error {
-	if name, ok := networked[magic]; ok {
+	if name, ok := networked.Get()[magic]; ok {
 		return fmt.Errorf("it lies on %s, whose locks may not hold between hosts; put it on a local disk", name)
 	}
 	return nil

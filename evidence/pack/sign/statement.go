@@ -128,7 +128,7 @@ func checkSubjects(p *pack.Pack, value any, f *faults) {
 		f.add(ruleSubjects, name, "signed, and not there")
 	}
 	if p.More {
-		f.add(ruleSubjects, "", "%s", pack.MoreEntries)
+		f.add(ruleSubjects, "", "%s", pack.MoreEntries())
 	}
 }
 

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/lazy"
 )
 
 // pathBook has the kernel's facts about paths, each computed once.
@@ -60,13 +60,13 @@ func harmless(seg string) bool {
 			return false
 		}
 	}
-	return !controlNames()[strings.ToLower(seg)]
+	return !controlNames.Get()[strings.ToLower(seg)]
 }
 
 func isAlnum(c byte) bool { return asciiDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // controlNames returns the segments of all control paths.
-var controlNames = sync.OnceValue(func() map[string]bool {
+var controlNames = lazy.Value[map[string]bool]{Make: func() map[string]bool {
 	names := map[string]bool{}
 	for _, path := range pathname.Tables()["control_paths"] {
 		for seg := range strings.SplitSeq(path, "/") {
@@ -74,7 +74,7 @@ var controlNames = sync.OnceValue(func() map[string]bool {
 		}
 	}
 	return names
-})
+}}
 
 // wrong says why no policy allows a write to a path: its form, or a control path.
 // Otherwise it returns "".

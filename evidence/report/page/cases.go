@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/grade"
+	"github.com/fiador/fiador/lazy"
 )
 
 // class is how a class is shown.
@@ -20,7 +20,7 @@ type class struct {
 }
 
 // classes returns the classes, worst first.
-var classes = sync.OnceValue(func() []class {
+var classes = lazy.Value[[]class]{Make: func() []class {
 	return []class{
 		{grade.Regression, "✗", "bad", "worse"},
 		{grade.FlakyWorse, "↓", "bad", "worse flaky"},
@@ -36,16 +36,16 @@ var classes = sync.OnceValue(func() []class {
 		{grade.UnchangedFail, "✗", "calm", ""},
 		{grade.UnchangedPass, "=", "calm", ""},
 	}
-})
+}}
 
 // rank returns the place of a class among the classes. An unknown class is the worst.
 func rank(c grade.Class) int {
-	return max(0, slices.IndexFunc(classes(), func(k class) bool { return k.Class == c }))
+	return max(0, slices.IndexFunc(classes.Get(), func(k class) bool { return k.Class == c }))
 }
 
 // groups returns the chips that show a case, besides the one that shows all.
 func groups(c grade.CaseResult) []string {
-	in := strings.Fields(classes()[rank(c.Class)].chips)
+	in := strings.Fields(classes.Get()[rank(c.Class)].chips)
 	if c.Class != grade.UnchangedPass || c.Trace == "changed" {
 		in = append(in, "look")
 	}
@@ -95,7 +95,7 @@ type assertion struct {
 
 // caseView returns a case, without its details if lean.
 func (m *maker) caseView(c grade.CaseResult, lean bool) caseView {
-	v := caseView{maker: m, CaseResult: c, Kind: classes()[rank(c.Class)], Chips: strings.Join(groups(c), " "), Lean: lean}
+	v := caseView{maker: m, CaseResult: c, Kind: classes.Get()[rank(c.Class)], Chips: strings.Join(groups(c), " "), Lean: lean}
 	fails := c.New != nil && c.New.K < c.New.Runs
 	if fails && c.Class == grade.Added {
 		v.Kind.Sign, v.Kind.Tone = "✗", "bad"

@@ -2,7 +2,8 @@ package page
 
 import (
 	"regexp"
-	"sync"
+
+	"github.com/fiador/fiador/lazy"
 )
 
 const (
@@ -106,11 +107,11 @@ func skip(all []outLine) (kept []outLine) {
 	return kept
 }
 
-var token = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\pL\pN]+| +|.`) })
+var token = lazy.Value[*regexp.Regexp]{Make: func() *regexp.Regexp { return regexp.MustCompile(`[\pL\pN]+| +|.`) }}
 
 // words marks the words of two lines that differ. Lines that have little in common have no marks.
 func words(a, b string) (old, now []part) {
-	x, y := token().FindAllString(a, -1), token().FindAllString(b, -1)
+	x, y := token.Get().FindAllString(a, -1), token.Get().FindAllString(b, -1)
 	keptX, keptY := common(x, y)
 	same := 0
 	mark := func(tokens []string, kept []bool) (parts []part) {

@@ -7,10 +7,10 @@ import (
 	_ "embed" // the template and the stylesheet
 	"html/template"
 	"io"
-	"sync"
 
 	"github.com/fiador/fiador/kernel/grade"
 	"github.com/fiador/fiador/kernel/trial"
+	"github.com/fiador/fiador/lazy"
 )
 
 // Report is what the page shows.
@@ -60,22 +60,19 @@ var (
 	//go:embed page.css
 	style string
 
-	templates = sync.OnceValues(func() (*template.Template, error) {
-		return template.New("page").Funcs(template.FuncMap{
+	templates = lazy.Value[*template.Template]{Make: func() *template.Template {
+		return template.Must(template.New("page").Funcs(template.FuncMap{
 			"t": func(s any) text { return short(word(s), maxText) }, "few": func(s any) text { return short(word(s), maxFew) }, "brief": brief,
 			"body": body, "list": list, "member": member, "count": count, "percent": percent, "points": points, "probability": probability,
-			"side": func(s string) trial.Side { return trial.Side(s) }, "classes": classes, "meaning": grade.MeaningOf,
+			"side": func(s string) trial.Side { return trial.Side(s) }, "classes": classes.Get, "meaning": grade.MeaningOf,
 			"href": href, "number": number, "cell": newCell,
-		}).Parse(markup)
-	})
+		}).Parse(markup))
+	}}
 )
 
 // Write writes the page. It writes nothing if it returns an error of its own.
 func Write(w io.Writer, r Report) error {
-	t, err := templates()
-	if err != nil {
-		return err
-	}
+	t := templates.Get()
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, "head", newHead(&r)); err != nil {
 		return err
@@ -89,6 +86,6 @@ func Write(w io.Writer, r Report) error {
 	if err := t.ExecuteTemplate(&b, "foot", &r); err != nil {
 		return err
 	}
-	_, err = w.Write(b.Bytes())
+	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -19,8 +19,8 @@ import (
 
 // vocabulary has the keywords of a schema of parameters. Any other keyword is a fault, so
 // that no rule is written down and not applied. description says nothing about a value.
-var vocabulary = strings.Fields(`additionalProperties const description enum format items maxItems maxLength maximum
-	minItems minLength minimum pattern properties required type`)
+var vocabulary = []string{"additionalProperties", "const", "description", "enum", "format", "items", "maxItems", "maxLength", "maximum",
+	"minItems", "minLength", "minimum", "pattern", "properties", "required", "type"}
 
 // maxPattern and maxSteps are the most bytes of a pattern, and the most steps of the program
 // that it is compiled to. To match a value takes the time of both lengths multiplied.

@@ -100,7 +100,27 @@ func Error(dir string, err error) error {
 
 // Hint returns the remedy for an error of a ledger, or empty.
 func Hint(err error) string {
-	for _, h := range ledgerHints {
+	for _, h := range []struct {
+		err  error
+		hint string
+	}{
+		{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
+		{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
+		{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
+		{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
+		{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
+		{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
+		{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
+		{disk.ErrEnded, "choose another --run-id: that run has ended"},
+		{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+		{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
+		{disk.ErrNoLedger, "name the folder of a ledger, or make one with: fiador ledger init"},
+		{disk.ErrNotFolder, "name the folder of a ledger, or make one with: fiador ledger init"},
+		{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
+		{context.Canceled, "run it again"},
+		{fs.ErrPermission, "use a folder and a key that this user may read and write"},
+		{syscall.ENOSPC, "free some space; nothing was recorded"},
+	} {
 		if errors.Is(err, h.err) {
 			return h.hint
 		}
@@ -158,29 +178,6 @@ func inFolder(name, dir string) string {
 		name = filepath.Base(name)
 	}
 	return filepath.ToSlash(name)
-}
-
-// ledgerHints say how to mend errors of ledgers.
-var ledgerHints = []struct {
-	err  error
-	hint string
-}{
-	{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
-	{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
-	{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
-	{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
-	{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
-	{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
-	{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
-	{disk.ErrEnded, "choose another --run-id: that run has ended"},
-	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
-	{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
-	{disk.ErrNoLedger, "name the folder of a ledger, or make one with: fiador ledger init"},
-	{disk.ErrNotFolder, "name the folder of a ledger, or make one with: fiador ledger init"},
-	{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
-	{context.Canceled, "run it again"},
-	{fs.ErrPermission, "use a folder and a key that this user may read and write"},
-	{syscall.ENOSPC, "free some space; nothing was recorded"},
 }
 
 // Warn prints warnings about work after a record was written durably.
