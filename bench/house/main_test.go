@@ -29,7 +29,7 @@ func TestColumn(t *testing.T) {
 	if err := h.measure(root); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2", "15", "15 a", "2", "2 a", "3", "3", "7.7 %", "1", "19", "10", "6", "1", "1 a.T", "1"}
+	want := []string{"2", "15", "15 a", "2", "2 a", "3", "3", "7.7 %", "2", "19", "10", "6", "1", "1 a.T", "1"}
 	if got := h.column(); !slices.Equal(got, want) || len(want) != len(rows) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
