@@ -236,6 +236,7 @@ func (s stage) tree(t *testing.T, dir string) string {
 // next command on the tree, --recover or another, the tree is as before or complete.
 func TestApplyKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newStage(t)
 	before := shot(t, s.tree(t, filepath.Join(s.dir, "before")))
 	done := s.tree(t, filepath.Join(s.dir, "done"))
@@ -285,6 +286,7 @@ func TestApplyKilled(t *testing.T) {
 // before or complete. It says which, and leaves nothing to recover.
 func TestApplySignalled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	before := shot(t, dir)
@@ -413,6 +415,7 @@ func needGit(t *testing.T) {
 // command completes the change when it runs again.
 func TestApplyBranchKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	first, done := s.repository(t, filepath.Join(s.dir, "first")), filepath.Join(s.dir, "done")

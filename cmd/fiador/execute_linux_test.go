@@ -275,6 +275,7 @@ func TestExitCodes(t *testing.T) {
 // TestNeverFlaky: a short command ends the same way every time.
 func TestNeverFlaky(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	b := newBench(t)
 	for i := range rehearsal.Count(15, 60) {
 		if stdout, stderr, code := b.run(t, sh("echo hi")...); stdout != "hi\n" || stderr != "" || code != 0 {

@@ -43,6 +43,7 @@ type gateStorm struct {
 // The server never sees a call whose BUNDLE the ledger does not have.
 func TestGateKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy")
 	if err := os.Mkdir(policy, 0o755); err != nil {

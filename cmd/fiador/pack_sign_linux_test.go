@@ -110,6 +110,7 @@ func TestPackIsAuthentic(t *testing.T) {
 // other file in the pack.
 func TestSignKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	p := newPacked(t, packedIntent)
 	before := p.read("pack")
 	began := time.Now()

@@ -153,6 +153,7 @@ func TestBlessRefuses(t *testing.T) {
 // else is left begins with .tmp-.
 func TestBlessKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	v := newVersus(t)
 	answers := map[string]string{}
 	for i := range 300 {
@@ -198,6 +199,7 @@ func TestBlessKilled(t *testing.T) {
 
 // TestBlessTogether: of two that bless at once, one makes the baseline, and the other is refused.
 func TestBlessTogether(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.recordings(t)
 	for i := range rehearsal.Count(5, 100) {
@@ -223,6 +225,7 @@ func TestBlessTogether(t *testing.T) {
 // TestCompareKilled: a kill during compare leaves whole files and valid directories.
 func TestCompareKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	v := newVersus(t)
 	v.recordings(t)
 	if _, stderr, code := suite(t, "compare", v.out); code != cli.ExitRejected {

@@ -328,6 +328,7 @@ func differ(got, want string) string {
 // TestSuiteSignals: after the first signal every case has its file, the directories are sealed,
 // and --resume ends as an undisturbed run does.
 func TestSuiteSignals(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 40)
 	agent := []string{"--new", s.base, "--baseline", s.base}
 	s.done(t, s.args(s.out("whole"), agent...)...)
@@ -465,6 +466,7 @@ func TestSuiteSecondSignal(t *testing.T) {
 // ends as an undisturbed run does.
 func TestSuiteKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newTrials(t, 32)
 	whole := map[string]time.Duration{}
 	agent := func(repeats string) []string {
@@ -622,6 +624,7 @@ func TestSuitePlaces(t *testing.T) {
 // TestSuiteTwoRunners: of two runs with one id, one ends as if it were alone, and the other is
 // refused.
 func TestSuiteTwoRunners(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 16)
 	agent := []string{"--new", s.base}
 	s.done(t, s.args(s.out("whole"), agent...)...)
