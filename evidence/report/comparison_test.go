@@ -275,6 +275,7 @@ func FuzzComparison(f *testing.F) {
 		f.Add(text, "a")
 		f.Add("", text)
 	}
+	f.Add("//a\x07", "///%") // no host
 	schema := sarifSchema(f)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		c := hostileComparison([]string{a, b, a + b})

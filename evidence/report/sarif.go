@@ -239,6 +239,9 @@ func uri(path string) string {
 	if path == "-" {
 		return stdinURI
 	}
+	if strings.HasPrefix(path, "//") {
+		path = "/" + strings.TrimLeft(path, "/") // two slashes would begin the name of a host (RFC 3986, 4.2)
+	}
 	var b strings.Builder
 	for _, c := range []byte(path) {
 		switch {
