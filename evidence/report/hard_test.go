@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
 )
 
 var update = flag.Bool("update", false, "write the golden reports anew")
@@ -161,6 +162,9 @@ func FuzzReports(f *testing.F) {
 	f.Add("", "", "", "")
 	schema := sarifSchema(f)
 	f.Fuzz(func(t *testing.T, path, pointer, text, src string) {
+		if most := policy.DefaultLimits().MessageBytes; max(len(path), len(pointer), len(text)) > most {
+			t.Skipf("a policy gives no text of more than %d bytes", most)
+		}
 		fault := result.RunError{Code: result.CodeNotJSON, Message: text, Hint: pointer, Details: map[string]any{"offset": int64(len(text))}}
 		question := denial("ASKED", pointer, text, "")
 		question.Options = []string{text, pointer, path}
