@@ -24,9 +24,10 @@ type exact struct {
 	checked bool
 
 	// names and values hold the members and elements of the open objects and arrays.
-	// So each object and array is made once, in its final size.
+	// So each object, and each array that is not long, is made once, in its final size.
 	names  []string
 	values []any
+	digits [10]any // the numbers of one digit that were read
 
 	plain []byte // room for a string whose escapes are being resolved
 }
@@ -109,18 +110,27 @@ func (r *exact) array(depth int) (any, bool) {
 		return []any{}, true
 	}
 	from := len(r.values)
+	var long []any // the elements of an array of more than 1024, which would need twice the memory in values
 	for {
 		v, ok := r.value(depth + 1)
-		if !ok {
+		switch {
+		case !ok:
 			return nil, false
+		case long != nil:
+			long = append(long, v)
+		case len(r.values)-from == 1024:
+			long = append(slices.Clone(r.values[from:]), v)
+		default:
+			r.values = append(r.values, v)
 		}
-		r.values = append(r.values, v)
 		if r.next(',') {
 			continue
 		}
-		list := slices.Clone(r.values[from:])
+		if long == nil {
+			long = slices.Clone(r.values[from:])
+		}
 		r.values = r.values[:from]
-		return list, r.next(']')
+		return long, r.next(']')
 	}
 }
 
@@ -175,7 +185,14 @@ func (r *exact) number() (any, bool) {
 	}
 	if text := r.text[from:r.at]; !isWord(r.text[r.at]) && r.at > first && len(text) <= safeDigits &&
 		(r.text[first] != '0' || text == "0") {
-		return json.Number(text), true
+		if len(text) > 1 {
+			return json.Number(text), true
+		}
+		digit := &r.digits[text[0]-'0']
+		if *digit == nil {
+			*digit = json.Number(text)
+		}
+		return *digit, true
 	}
 	for isWord(r.text[r.at]) {
 		r.at++

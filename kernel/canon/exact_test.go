@@ -2,6 +2,7 @@ package canon
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -215,6 +216,27 @@ func TestParseCanonicalSize(t *testing.T) {
 	checkExact(t, []byte(`[10]`), 3)
 	checkExact(t, []byte(`[1]`), -1)
 	checkExact(t, nil, 0)
+}
+
+// TestParseLongArrays: arrays around the size at which an array is made in another way, with
+// arrays in them.
+func TestParseLongArrays(t *testing.T) {
+	const longArray = 1024
+	for _, n := range []int{0, 1, longArray - 1, longArray, longArray + 1, 3 * longArray} {
+		inner := "[" + strings.TrimSuffix(strings.Repeat("7,", n), ",") + "]"
+		src := `{"a":` + inner + `,"b":[[1,` + inner + `],` + strings.Repeat(`[0,"x"],10,`, n) + inner + `]}`
+		doc, err := ParseCanonical([]byte(src), len(src))
+		if err != nil || string(doc.Bytes()) != src {
+			t.Fatalf("%d elements: %v", n, err)
+		}
+		var want any
+		d := json.NewDecoder(strings.NewReader(src))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil || !reflect.DeepEqual(doc.Value(), want) {
+			t.Errorf("%d elements: other values (%v)", n, err)
+		}
+		checkExact(t, []byte(src), len(src))
+	}
 }
 
 func TestParseCanonicalDepth(t *testing.T) {
