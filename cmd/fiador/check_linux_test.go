@@ -91,12 +91,21 @@ func TestCheckInterrupt(t *testing.T) {
 	sarif := put(t, dir, "out.sarif", "old")
 	cmd := command(t, "check", "-", "--report", "sarif="+sarif)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &stdout, &stderr
+	cmd.Stdin, cmd.Stderr = in, &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	if _, err := io.CopyN(&stdout, out, 1); err != nil { // the first result is there
+		t.Fatal(err)
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(&stdout, out); err != nil {
 		t.Fatal(err)
 	}
 	if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.Contains(stderr.String(), "interrupted") {
@@ -132,7 +141,7 @@ func TestPolicyTestInterrupt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1500 * time.Millisecond)
+	awaits(t, "the tests of the policy run", func() bool { return processorTime(t, cmd.Process.Pid) > 2*time.Second })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -553,10 +554,7 @@ func TestInterruptedWrite(t *testing.T) {
 	w.Close()
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	for !catchesInterrupts(t, cmd.Process.Pid) {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(300 * time.Millisecond) // until it writes
+	awaits(t, "the program writes into the full pipe", func() bool { return waitsForPipe(t, cmd.Process.Pid) })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -637,14 +635,34 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// catchesInterrupts says whether a process has a handler for SIGINT, signal 2.
-func catchesInterrupts(t *testing.T, pid int) bool {
+// waitsForPipe says whether a thread of a process waits in the kernel for a pipe.
+func waitsForPipe(t *testing.T, pid int) bool {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	places, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "\nSigCgt:\t")
-	mask, err := strconv.ParseUint(rest[:16], 16, 64)
-	return err == nil && mask&(1<<(syscall.SIGINT-1)) != 0
+	return slices.ContainsFunc(places, func(name string) bool {
+		function, _ := os.ReadFile(name) // a thread may have ended
+		return bytes.Contains(function, []byte("pipe_w"))
+	})
+}
+
+// processorTime returns how long a process and its threads have been on a processor.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the third of the file is the first here
+	ticks := 0
+	for _, field := range fields[11:13] { // in user mode and in the kernel
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100) // USER_HZ, proc(5)
 }
