@@ -112,7 +112,7 @@ func (x *executor) perform(e harness.Exec) (clauses []evidence.Clause, err error
 		return nil, err
 	}
 	task.Now = time.Now
-	p, err := execute.Perform(context.Background(), x.host, task)
+	p, err := execute.Perform(context.Background(), execute.Here{Runner: x.host}, task)
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,7 @@ func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *execute.Pe
 		t.Fatal(err)
 	}
 	task.Now = x.Deps.Now
-	p, err := execute.Perform(t.Context(), x.Deps.Runner, task)
+	p, err := execute.Perform(t.Context(), execute.Here{Runner: x.Deps.Runner}, task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestExecInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	task.Now = x.Deps.Now
-	p, err := execute.Perform(ctx, x.Deps.Runner, task)
+	p, err := execute.Perform(ctx, execute.Here{Runner: x.Deps.Runner}, task)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || p != nil {
 		t.Errorf("%v", err)

@@ -62,9 +62,11 @@ type Deps struct {
 	Rand  io.Reader
 	Specs *specs.Set
 
-	// Runner sets up sandboxes; nil: nothing can be executed. Progress is called with
-	// the current action of an execution; it may be nil.
+	// Runner sets up sandboxes of this machine; nil: nothing can be executed. Place carries out
+	// the tasks; nil: in those sandboxes. Progress is called with the current action of an
+	// execution; it may be nil.
 	Runner   execute.Runner
+	Place    execute.Place
 	Progress func(action, of int)
 
 	// Caller asks models in the model modes record and replay; nil: no intent is

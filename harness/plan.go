@@ -114,7 +114,15 @@ func (g *Gate) Prepare(ctx context.Context, deps Deps, req Request) (d kernel.De
 
 // perform performs a task in a sandbox of its own.
 func (d Deps) perform(ctx context.Context, t execute.Task) (*execute.Performed, error) {
-	return execute.Perform(ctx, d.Runner, t)
+	return execute.Perform(ctx, d.place(), t)
+}
+
+// place is where tasks are carried out.
+func (d Deps) place() execute.Place {
+	if d.Place != nil {
+		return d.Place
+	}
+	return execute.Here{Runner: d.Runner}
 }
 
 // executable refuses, before any effect, an intent that cannot be carried out here. The

@@ -151,7 +151,7 @@ func (w *performance) call(i int, a sandbox.Action) error {
 	c := w.task.Calls[at]
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
 	if w.task.Budget > 0 {
-		ctx, cancel = context.WithTimeout(w.ctx, w.left)
+		ctx, cancel = context.WithTimeout(w.ctx, time.Duration(w.left))
 	}
 	begun := time.Now()
 	b, err := w.task.Caller.Call(ctx, c.AdapterID, c.Prompt)
@@ -162,7 +162,7 @@ func (w *performance) call(i int, a sandbox.Action) error {
 	case err != nil:
 		return w.unanswered(at, c, err)
 	}
-	w.spend(time.Since(begun))
+	w.left.Spend(time.Since(begun))
 	w.p.Calls = append(w.p.Calls, pack.CallEvidence{
 		Action: at, AdapterID: c.AdapterID, PromptHash: canon.Sum(c.Prompt), ResponseHash: canon.Sum(b),
 	})
@@ -178,14 +178,6 @@ func (w *performance) unanswered(i int, c ModelCall, err error) error {
 		e.Hint = strings.TrimPrefix(e.Hint+"; the calls before it are made again then: their responses are not kept", "; ")
 	}
 	return e
-}
-
-// spend subtracts time from the budget.
-func (w *performance) spend(d time.Duration) {
-	if w.task.Budget > 0 {
-		// An empty budget must not become 0, because 0 means no limit.
-		w.left = max(w.left-d, time.Millisecond)
-	}
 }
 
 // give puts a response into the work folder.

@@ -30,12 +30,6 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// Runner sets up sandboxes.
-type Runner interface {
-	Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error)
-	StageInputs(tree string, paths []string, files int, bytes int64) (sandbox.Inputs, error)
-}
-
 // Task is an execution: the actions of a sandbox, and how to treat their results.
 type Task struct {
 	Profile kernel.Profile // the profile that gives the limits
@@ -98,7 +92,8 @@ type Performed struct {
 	ModelIO   []byte              // model_io.json of a task with calls; else nil
 	ToolIO    []byte              // tool_io.json of a task whose Asker records; else nil
 
-	box   *sandbox.Sandbox
+	box   Box
+	facts sandbox.Facts
 	task  Task
 	work  string      // the host folder of the work, or empty
 	at    fs.FileInfo // state of that folder when the execution began
@@ -126,7 +121,7 @@ func (p *Performed) Before(name string) change.Kind {
 func (p *Performed) MoveTo(dir string) error { return p.box.MoveTo(dir, p.task.Ignore) }
 
 // Staging says how written files were kept apart from the work folder.
-func (p *Performed) Staging() string { return p.box.Staging() }
+func (p *Performed) Staging() string { return p.facts.Staging }
 
 // Tested adds the execution of a test, which was the last action.
 func (p *Performed) Tested(test *Performed) {
@@ -152,7 +147,7 @@ func (p *Performed) Close() error { return p.box.Close() }
 // Perform executes a task. Close of the execution removes the inputs of the task too. The
 // error is always a *result.RunError. After an error nothing is applied, and only the
 // inputs remain, which are the caller's then.
-func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
+func Perform(ctx context.Context, place Place, task Task) (*Performed, error) {
 	p := &Performed{Started: task.Now(), since: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
 		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
@@ -167,13 +162,13 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if direct != nil {
 		task.Sandbox.Protect = sorted(slices.Concat(task.Sandbox.Protect, direct.standing()))
 	}
-	box, err := runner.Start(ctx, task.Sandbox)
+	box, err := place.Open(ctx, task)
 	if err != nil {
-		return nil, runerr.Sandbox(ctx, err)
+		return nil, err
 	}
-	p.box, p.work, p.Isolation, p.Clauses = box, task.Sandbox.Work, box.Isolation, box.Clauses
-	p.PlanHash = evidence.Hash(box.PlanHash)
-	w := &performance{ctx: ctx, task: task, p: p, left: task.Budget}
+	p.box, p.facts, p.work = box, box.Facts(), task.Sandbox.Work
+	p.Isolation, p.Clauses, p.PlanHash = p.facts.Isolation, p.facts.Clauses, evidence.Hash(p.facts.PlanHash)
+	w := &performance{ctx: ctx, task: task, p: p, left: command.Budget(task.Budget)}
 	err = w.run()
 	if direct != nil {
 		touched, listErr := direct.settle()
@@ -204,7 +199,7 @@ type performance struct {
 	ctx    context.Context
 	task   Task
 	p      *Performed
-	left   time.Duration
+	left   command.Budget
 	failed bool
 	peak   int64
 
@@ -261,6 +256,14 @@ func (t Task) intended(i int) int {
 	return t.At[i]
 }
 
+// own returns the time limit of an action of the sandbox, 0 for none.
+func (t Task) own(i int) time.Duration {
+	if i < len(t.Times) {
+		return t.Times[i]
+	}
+	return 0
+}
+
 // write performs a write action. If its path cannot be written, the intent is at fault:
 // a folder or a link has that path, or there is no space.
 func (w *performance) write(i int, a sandbox.Action) error {
@@ -292,11 +295,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		w.p.Observed.Reject(reason.Refused(w.task.intended(i)))
 		return nil
 	}
-	limit := w.left
-	if i < len(w.task.Times) && w.task.Times[i] > 0 && (limit == 0 || w.task.Times[i] < limit) {
-		limit = w.task.Times[i]
-	}
-	end, cut, err := w.start(i, limit, w.task.Env...)
+	end, cut, err := w.start(i, w.left.For(w.task.own(i)), w.task.Env...)
 	if err != nil {
 		return err
 	}
@@ -338,7 +337,7 @@ func (w *performance) startWith(i int, limit time.Duration, spec command.Spec, s
 			s.Tee = &pipe{s.Tee, unread}
 		}
 	}
-	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known, secrets...), spec)
+	res, err := w.p.box.Run(ctx, i, limit, spec, &known, secrets...)
 	if w.ctx.Err() != nil {
 		return end, false, runerr.Stopped()
 	}
@@ -348,7 +347,7 @@ func (w *performance) startWith(i int, limit time.Duration, spec command.Spec, s
 	if ctx.Err() != nil {
 		res.Code, res.Signal = 0, syscall.SIGPIPE
 	}
-	w.spend(res.Ended.Sub(res.Started))
+	w.left.Spend(res.Ended.Sub(res.Started))
 	w.peak, w.p.resident = max(w.peak, known.MaxRSS), known.MaxRSS
 	w.scratch, w.leaked = known.Scratch, w.withhold(&res.Stdout, &res.Stderr)
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr

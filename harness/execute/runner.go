@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"io"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
@@ -28,14 +26,14 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 	if err != nil {
 		return pack.Runner{}, err
 	}
-	release, landlock := sandbox.Platform()
+	machine := p.facts.Machine
 	code, reasons := p.Observed.Judge()
 	profile, box, tier := p.task.Profile, p.task.Sandbox, evidence.TierAt(kernel.Isolation(p.Isolation))
 	return pack.Runner{
 		Version: pack.RunnerVersion, RunnerID: id, RunnerVersion: kernel.Version,
 		Platform: pack.Platform{
-			OS: named(runtime.GOOS), Arch: named(runtime.GOARCH), NodeVersion: "v0.0.0", NpmVersion: "0.0.0",
-			GoVersion: runtime.Version(), KernelRelease: release, LandlockABI: landlock,
+			OS: named(machine.OS), Arch: named(machine.Arch), NodeVersion: "v0.0.0", NpmVersion: "0.0.0",
+			GoVersion: machine.GoVersion, KernelRelease: machine.KernelRelease, LandlockABI: machine.LandlockABI,
 		},
 		Sandbox: pack.RunnerSandbox{
 			Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !box.Network && !box.Listed, FilesystemReadonly: !p.Direct(),

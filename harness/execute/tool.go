@@ -8,6 +8,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/adapter"
 	"github.com/fiador/fiador/kernel/adapter/answer"
@@ -45,10 +46,7 @@ func asks(calls map[int]ToolCall) bool {
 // fallbacks together have the time of the first adapter, and of the budget.
 func (w *performance) tool(i int, call ToolCall) error {
 	at := w.task.intended(i)
-	left := w.left
-	if own := time.Duration(call[0].Adapter.Override.TimeoutMS) * time.Millisecond; own > 0 && (left == 0 || own < left) {
-		left = own
-	}
+	left := command.Budget(w.left.For(time.Duration(call[0].Adapter.Override.TimeoutMS) * time.Millisecond))
 	key := w.cacheKey(call[0])
 	if kept, ok := w.cached(key); ok {
 		w.p.Attempts = append(w.p.Attempts, pack.Attempt{Action: at, AdapterID: call[0].Adapter.AdapterID, Cached: &kept.by})
@@ -119,10 +117,10 @@ type attempt struct {
 }
 
 // adapter tries one adapter as often as it allows, and takes the time from left.
-func (w *performance) adapter(i int, bound *adapter.Bound, left *time.Duration) (attempt, error) {
+func (w *performance) adapter(i int, bound *adapter.Bound, left *command.Budget) (attempt, error) {
 	for n := 1; ; n++ {
 		begun := time.Now()
-		a, err := w.attempt(i, n, bound, *left)
+		a, err := w.attempt(i, n, bound, time.Duration(*left))
 		if err != nil {
 			return a, err
 		}
@@ -139,19 +137,15 @@ func (w *performance) adapter(i int, bound *adapter.Bound, left *time.Duration) 
 		if player, ok := w.task.Asker.(replayer); ok && !bound.IsProcess() {
 			wait, again = 0, again && player.Replays(w.task.intended(i), n+1, bound)
 		}
-		if again = again && (*left == 0 || took+wait < *left); !again {
-			if *left > 0 {
-				*left = max(*left-took, time.Millisecond)
-			}
+		if again = again && (*left == 0 || took+wait < time.Duration(*left)); !again {
+			left.Spend(took)
 			return a, nil
 		}
 		if err := pause(w.ctx, wait); err != nil {
 			return a, err
 		}
-		w.spend(wait)
-		if *left > 0 {
-			*left -= took + wait
-		}
+		w.left.Spend(wait)
+		left.Spend(took + wait)
 	}
 }
 
@@ -234,7 +228,7 @@ func (w *performance) ask(i, n int, bound *adapter.Bound, limit time.Duration) (
 	defer cancel()
 	begun := time.Now()
 	a.Reply, err = w.task.Asker.Ask(ctx, w.task.intended(i), n, bound)
-	w.spend(time.Since(begun))
+	w.left.Spend(time.Since(begun))
 	switch {
 	case w.ctx.Err() != nil:
 		return a, runerr.Stopped()

@@ -253,8 +253,10 @@ func (c *copier) folders(p string) error {
 	return unless(err, fs.ErrExist)
 }
 
-// Staging says how written files are kept apart from the work folder.
-func (s *Sandbox) Staging() string { return string(s.staging) }
+// Facts returns what the sandbox is.
+func (s *Sandbox) Facts() Facts {
+	return Facts{s.Isolation, s.Clauses, s.PlanHash, string(s.staging), ThisMachine()}
+}
 
 // sharedMemory is a folder that is in memory on every system.
 const sharedMemory = "/dev/shm"

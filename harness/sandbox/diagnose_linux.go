@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -188,13 +189,14 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 	return list
 }
 
-// Platform returns the release of the kernel and the version of Landlock, 0 for none.
-func Platform() (release string, landlock int) {
+// ThisMachine returns the facts about the machine of this process.
+func ThisMachine() Machine {
+	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, GoVersion: runtime.Version(), LandlockABI: landlockVersion()}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err == nil {
-		release = unix.ByteSliceToString(u.Release[:])
+		m.KernelRelease = unix.ByteSliceToString(u.Release[:])
 	}
-	return release, landlockVersion()
+	return m
 }
 
 // foreignLook is the number of names in a work folder that Foreign examines.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -72,8 +73,13 @@ func (*Sandbox) ChangesSoFar() ([]change.Change, error) { return nil, unsupporte
 // MoveTo returns an error.
 func (*Sandbox) MoveTo(string, func(string) bool) error { return unsupported() }
 
-// Staging returns "".
-func (*Sandbox) Staging() string { return "" }
+// Facts returns zero values.
+func (*Sandbox) Facts() Facts { return Facts{} }
+
+// Run returns an error.
+func (*Sandbox) Run(context.Context, int, time.Duration, command.Spec, *End, ...string) (command.Result, error) {
+	return command.Result{}, unsupported()
+}
 
 // DeltaFolder returns an error.
 func DeltaFolder(string) (string, error) { return "", unsupported() }
@@ -117,5 +123,7 @@ func (*Sandbox) Finish() error { return nil }
 // Close does nothing.
 func (*Sandbox) Close() error { return nil }
 
-// Platform returns zero values.
-func Platform() (release string, landlock int) { return "", 0 }
+// ThisMachine returns the facts that every system has.
+func ThisMachine() Machine {
+	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, GoVersion: runtime.Version()}
+}

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -59,6 +60,11 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End, secrets ...str
 		}
 		return p, nil
 	}
+}
+
+// Run runs action i to its end, as command.Run does. Timeout, end and secrets are those of Command.
+func (s *Sandbox) Run(ctx context.Context, i int, timeout time.Duration, spec command.Spec, end *End, secrets ...string) (command.Result, error) {
+	return command.Run(ctx, s.Command(i, timeout, end, secrets...), spec)
 }
 
 // End asks everything inside to end, or with kill ends it. It does nothing between actions.

@@ -198,6 +198,23 @@ type End struct {
 	MaxRSS        int64 // bytes
 }
 
+// Facts are what a sandbox is, and where.
+type Facts struct {
+	Isolation Isolation
+	Clauses   []evidence.Clause
+	PlanHash  [32]byte // SHA-256 of the plan's JSON; it depends on the machine
+	Staging   string   // how written files are kept apart from the work folder
+	Machine   Machine
+}
+
+// Machine is the machine of a sandbox.
+type Machine struct {
+	OS, Arch      string // as Go names them
+	GoVersion     string
+	KernelRelease string
+	LandlockABI   int // 0: there is no Landlock
+}
+
 // Probe is the result of trying one tier.
 type Probe struct {
 	Isolation Isolation

@@ -12,7 +12,6 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
-	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/trial"
@@ -25,7 +24,7 @@ type Exec struct {
 	Name    string          // of the agent's file
 	Task    execute.Task    // of one command, as the policy has allowed it
 	Perform harness.Perform // performs the task
-	Runner  execute.Runner  // sets up the sandboxes
+	Where   execute.Place   // where the command runs
 
 	mu        sync.Mutex
 	isolation sandbox.Isolation
@@ -34,14 +33,16 @@ type Exec struct {
 // keptStderr is how much of standard error is kept.
 const keptStderr = 16 << 10
 
-// Probe sets up a sandbox and ends it. The error says what this machine cannot enforce.
+// Probe sets up a sandbox and ends it. The error says what cannot be enforced there.
 func (x *Exec) Probe(ctx context.Context) error {
-	box, err := x.Runner.Start(ctx, x.Task.Sandbox)
+	t := x.Task
+	t.Sandbox.Actions = nil
+	box, err := x.Where.Open(ctx, t)
 	if err != nil {
-		return runerr.Sandbox(ctx, err)
+		return err
 	}
 	x.mu.Lock()
-	x.isolation = box.Isolation
+	x.isolation = box.Facts().Isolation
 	x.mu.Unlock()
 	return box.Close()
 }

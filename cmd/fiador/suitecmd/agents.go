@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/document"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/secret"
@@ -152,7 +153,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 		task.Env = append(task.Env, value)
 		g.secrets = append(g.secrets, strings.TrimPrefix(value, name+"="))
 	}
-	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Runner: g.host}
+	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Where: execute.Here{Runner: g.host}}
 	return x, sandboxes.Named(ctx, g.App, x.Probe(ctx))
 }
 
