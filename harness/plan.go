@@ -114,11 +114,11 @@ func (g *Gate) Prepare(ctx context.Context, deps Deps, req Request) (d kernel.De
 
 // perform performs a task in a sandbox of its own.
 func (d Deps) perform(ctx context.Context, t execute.Task) (*execute.Performed, error) {
-	return execute.Perform(ctx, d.place(), t)
+	return execute.Perform(ctx, d.Where(), t)
 }
 
-// place is where tasks are carried out.
-func (d Deps) place() execute.Place {
+// Where returns the place in which tasks are carried out.
+func (d Deps) Where() execute.Place {
 	if d.Place != nil {
 		return d.Place
 	}

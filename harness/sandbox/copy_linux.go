@@ -178,7 +178,7 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 	for _, name := range names {
 		p := path.Join(at, name)
 		shown := c.shown.Shows(p)
-		if !shown && !c.shown.passes(p) {
+		if !shown && !c.shown.Passes(p) {
 			continue
 		}
 		if c.files--; c.files < 0 {

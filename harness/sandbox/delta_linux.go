@@ -167,25 +167,14 @@ func (s *Sandbox) MoveTo(dir string, leave func(path string) bool) error {
 	if err != nil && !errors.Is(err, ErrStageFull) {
 		return err
 	}
-	if err := unless(os.Mkdir(dir, 0o755), fs.ErrExist); err != nil {
-		return err
-	}
-	if names, err := os.ReadDir(dir); err != nil {
-		return err
-	} else if len(names) > 0 {
-		return &fs.PathError{Op: "move to", Path: dir, Err: unix.ENOTEMPTY}
-	}
-	c := &copier{}
-	if c.to, err = os.OpenRoot(dir); err != nil {
-		return err
-	}
-	defer c.to.Close()
 	below, err := openLayers(s.req.Delta, s.req.Work)
 	defer below.close()
-	for _, one := range list {
-		if err == nil && (leave == nil || !leave(one.Path)) {
-			err = c.put(one, int(s.upper.Fd()), below)
-		}
+	if err == nil {
+		err = WriteDelta(dir, list, Delta{
+			Leave: leave,
+			Open:  func(p string) (*os.File, error) { return tree.OpenFile(int(s.upper.Fd()), p) },
+			Hides: func(p string) bool { _, st := below.find(p); return st != nil },
+		})
 	}
 	if err != nil {
 		return err
@@ -199,11 +188,38 @@ func (s *Sandbox) MoveTo(dir string, leave func(path string) bool) error {
 	return err
 }
 
-// put writes one change. The folder from has its content.
-func (c *copier) put(one change.Change, from int, below layers) error {
+// WriteDelta writes changes into a new or empty folder, in the form of Request.Delta.
+func WriteDelta(dir string, list []change.Change, d Delta) error {
+	if err := unless(os.Mkdir(dir, 0o755), fs.ErrExist); err != nil {
+		return err
+	}
+	if names, err := os.ReadDir(dir); err != nil {
+		return err
+	} else if len(names) > 0 {
+		return &fs.PathError{Op: "move to", Path: dir, Err: unix.ENOTEMPTY}
+	}
+	to, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	c := &copier{to: to}
+	for _, one := range list {
+		if d.Leave != nil && d.Leave(one.Path) {
+			continue
+		}
+		if err := c.put(one, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes one change.
+func (c *copier) put(one change.Change, d Delta) error {
 	switch one.Kind {
 	case change.KindDeleted:
-		if _, st := below.find(one.Path); st == nil {
+		if !d.Hides(one.Path) {
 			return nil
 		}
 	case change.KindOther:
@@ -222,7 +238,7 @@ func (c *copier) put(one change.Change, from int, below layers) error {
 	case change.KindLink:
 		return c.to.Symlink(one.Target, one.Path)
 	case change.KindFile:
-		in, err := tree.OpenFile(from, one.Path)
+		in, err := d.Open(one.Path)
 		if err != nil {
 			return err
 		}

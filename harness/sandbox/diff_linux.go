@@ -174,7 +174,7 @@ func opaque(fd int) bool {
 func (d *differ) hidden(at string, kept []string) error {
 	names, err := d.was.names(cmp.Or(at, "."))
 	for _, name := range names {
-		if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.passes(p)) {
+		if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.Passes(p)) {
 			d.seen[p] = true
 			_, st := d.was.find(p)
 			d.list = append(d.list, change.Change{Path: p, Kind: change.KindDeleted, Before: change.SeenAs(st)})
@@ -201,7 +201,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	from, old := d.was.find(p)
 	c := change.Change{Path: p, Kind: change.KindOf(st.Mode), Before: change.SeenAs(old)}
 	was := old != nil && change.KindOf(old.Mode) == change.KindFolder
-	if !d.s.req.Shows(p) && !(was && d.s.req.passes(p)) {
+	if !d.s.req.Shows(p) && !(was && d.s.req.Passes(p)) {
 		from, old = -1, nil // a path that commands could not see is neither unchanged nor deleted
 	}
 	switch c.Kind {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"os"
 	"runtime"
 	"syscall"
 	"time"
@@ -80,6 +81,12 @@ func (*Sandbox) Facts() Facts { return Facts{} }
 func (*Sandbox) Run(context.Context, int, time.Duration, command.Spec, *End, ...string) (command.Result, error) {
 	return command.Result{}, unsupported()
 }
+
+// WriteDelta returns an error.
+func WriteDelta(string, []change.Change, Delta) error { return unsupported() }
+
+// Originals returns an error.
+func (Request) Originals(func(Original, func() (*os.File, error)) error) error { return unsupported() }
 
 // DeltaFolder returns an error.
 func DeltaFolder(string) (string, error) { return "", unsupported() }

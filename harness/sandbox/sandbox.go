@@ -12,12 +12,14 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/contract"
@@ -113,6 +115,24 @@ const (
 	WorkDir = "/work"
 	TreeDir = "/tree"
 )
+
+// Delta says how changes are written as a folder (WriteDelta).
+type Delta struct {
+	Leave func(path string) bool              // whether a change is left out; nil: none is
+	Open  func(path string) (*os.File, error) // the content of a written file
+	Hides func(path string) bool              // whether a lower layer has an entry at a path
+}
+
+// Original is an entry that the work folder has before anything runs.
+type Original struct {
+	Path   string
+	Kind   change.Kind
+	Mode   uint32 // permissions
+	Size   int64  // of a file
+	Target string // of a link
+	Seen   *change.Seen
+	Host   string // its path on this machine
+}
 
 // Error says that a sandbox could not be set up. Nothing has run.
 type Error struct {
@@ -263,9 +283,9 @@ func (r Request) ShowsAll(p string) bool {
 	return r.Shows(p) && !slices.ContainsFunc(r.Hide, func(hidden string) bool { return kernel.Beneath(hidden, p) })
 }
 
-// passes says whether a folder of the work folder exists inside because it leads to a path
+// Passes says whether a folder of the work folder exists inside because it leads to a path
 // of Show or Folders.
-func (r Request) passes(p string) bool {
+func (r Request) Passes(p string) bool {
 	leads := func(to string) bool { return kernel.Beneath(to, p) }
 	return (slices.ContainsFunc(r.Show, leads) || slices.ContainsFunc(r.Folders, leads)) && !beneathAny(p, r.Hide)
 }

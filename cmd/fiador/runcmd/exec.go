@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/report"
@@ -61,6 +62,7 @@ type execFlags struct {
 	env         []string
 	isolation   string
 	evidence    string
+	remote      remotes.Flags
 }
 
 // The values of --write and --isolation.
@@ -120,6 +122,7 @@ Exit codes:
 	f.GateFlags.Register(cmd)
 	f.ToolFlags.Register(cmd)
 	f.keptFlags.register(cmd, "execution")
+	f.remote.Register(cmd)
 	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
 	flags.StringVar(&f.line, "line", "", "line for sh, in the place of a command")
@@ -265,6 +268,11 @@ func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gat
 		return err
 	}
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Runner: e.host, Recorder: ledgers.Recorder(a, log)}
+	leave, err := f.remote.Use(ctx, a, &deps)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	rep, err := harness.Run(ctx, deps, gate, req)
 	if err != nil {
 		return sandboxes.Named(ctx, a, err)

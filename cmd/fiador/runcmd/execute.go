@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
@@ -148,6 +149,7 @@ type executingFlags struct {
 	evidence string
 	preserve bool
 	read     []string
+	remote   remotes.Flags
 }
 
 func (f *executingFlags) register(cmd *cobra.Command) {
@@ -169,7 +171,7 @@ func (f executingFlags) check(mode string) error {
 		given bool
 	}{
 		{"--work", f.work != ""}, {"--promote", f.promote != ""}, {"--evidence", f.evidence != ""},
-		{"--preserve-sandbox", f.preserve}, {"--read", len(f.read) > 0},
+		{"--preserve-sandbox", f.preserve}, {"--read", len(f.read) > 0}, {"--remote", f.remote.Given()},
 	} {
 		if flag.given {
 			return cli.Unfit("add --mode execute-sandbox", "%s belongs to an execution", flag.name)

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/packs"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
@@ -44,6 +45,7 @@ type reproduceFlags struct {
 	runs   times
 	format string
 	given  func(flag string) bool
+	remote remotes.Flags
 }
 
 // Reproduce returns the command that executes the run of a pack again and compares.
@@ -82,6 +84,7 @@ Exit codes:
 	cli.RefuseEmpty(cmd, "intent", "policy", "tree", "work")
 	f.GateFlags.Register(cmd)
 	f.ToolFlags.Register(cmd)
+	f.remote.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
 	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
@@ -264,6 +267,11 @@ func again(ctx context.Context, a *cli.App, o *reproduce.Original, gate *harness
 		return reproduce.Result{}, err
 	}
 	deps.Runner, deps.Secrets = e.host, secret.New(a.Env)
+	leave, err := f.remote.Use(ctx, a, &deps)
+	if err != nil {
+		return reproduce.Result{}, err
+	}
+	defer leave()
 	if f.runs == 1 {
 		show, clear := stepLine(a)
 		defer clear()

@@ -93,6 +93,7 @@ Exit codes:
 	f.ToolFlags.Register(cmd)
 	f.ReportFlags.Register(cmd, report.Formats())
 	f.executingFlags.register(cmd)
+	f.remote.Register(cmd)
 	f.modelFlags.register(cmd)
 	f.keptFlags.register(cmd, "run")
 	flags := cmd.Flags()
@@ -290,6 +291,11 @@ func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log
 	}
 	show, clear := stepLine(a)
 	deps.Runner, deps.Progress = e.host, show
+	leave, err := f.remote.Use(ctx, a, &deps)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
 	if end.Err != nil {

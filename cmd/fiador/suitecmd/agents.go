@@ -10,11 +10,11 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/document"
-	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/secret"
@@ -31,7 +31,9 @@ type agents struct {
 	*cli.App
 	policies.GateFlags
 	header http.Header
+	remote remotes.Flags
 	host   *sandbox.Host // of agents that are commands; nil: there is none
+	deps   harness.Deps
 	gate   *harness.Gate
 	open   []func() error // closes what was opened
 
@@ -132,7 +134,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 	if req.Folders.Read, err = sandboxes.ReadPaths("read of "+strconv.Quote(screen.Path(file)), doc.Read); err != nil {
 		return nil, err
 	}
-	d, task, perform, err := g.gate.Prepare(ctx, harness.Deps{Now: g.Now, Rand: g.Rand, Specs: g.Specs, Runner: g.host}, req)
+	d, task, perform, err := g.gate.Prepare(ctx, g.deps, req)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +155,7 @@ func (g *agents) command(ctx context.Context, file string) (suite.Agent, error) 
 		task.Env = append(task.Env, value)
 		g.secrets = append(g.secrets, strings.TrimPrefix(value, name+"="))
 	}
-	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Where: execute.Here{Runner: g.host}}
+	x := &suite.Exec{Name: filepath.Base(file), Task: task, Perform: perform, Where: g.deps.Where()}
 	return x, sandboxes.Named(ctx, g.App, x.Probe(ctx))
 }
 
@@ -170,5 +172,8 @@ func (g *agents) openHost(ctx context.Context) error {
 		return err
 	}
 	g.host = sandboxes.Open(g.App)
-	return nil
+	g.deps = harness.Deps{Now: g.Now, Rand: g.Rand, Specs: g.Specs, Runner: g.host}
+	leave, err := g.remote.Use(ctx, g.App, &g.deps)
+	g.open = append(g.open, func() error { leave(); return nil })
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/evidence/redact"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/suitedir"
@@ -46,6 +47,7 @@ type runFlags struct {
 	concurrency, maxBody  int
 	strict, fail, preview bool
 	sign                  string
+	remote                remotes.Flags
 }
 
 // Run returns the command that runs the cases of a suite.
@@ -82,6 +84,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), a, args[0]) },
 	}
 	f.GateFlags.Register(cmd)
+	f.remote.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(f.agents[trial.New], "new", "", "the `AGENT` that is tested")
 	flags.StringVar(f.agents[trial.Baseline], "baseline", "", "the `AGENT` that it is compared with")
@@ -142,7 +145,7 @@ var redactDecoder canon.Decoder[redact.Config]
 
 // run runs the suite.
 func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
-	from := &agents{App: a, GateFlags: f.GateFlags}
+	from := &agents{App: a, GateFlags: f.GateFlags, remote: f.remote}
 	defer from.close(ctx)
 	p, err := f.plan(ctx, a, name, from)
 	if err != nil {

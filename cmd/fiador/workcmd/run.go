@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/evidence/screen"
@@ -114,6 +115,7 @@ func Run(a *cli.App) *cobra.Command {
 	var w workflow.Workflow
 	var discard bool
 	var reads []string
+	var where remotes.Flags
 	cmd := &cobra.Command{
 		Use:   "run PLAN",
 		Short: "run the work items of a plan, each as a whole or not at all",
@@ -153,11 +155,17 @@ Exit codes:
 			if o.Read, err = sandboxes.ReadPaths("--read", reads); err != nil {
 				return err
 			}
+			leave, err := where.Use(ctx, a, &o.Deps)
+			if err != nil {
+				return err
+			}
+			defer leave()
 			return f.run(ctx, a, o, record, discard)
 		},
 	}
 	f.register(cmd)
 	record.Register(cmd)
+	where.Register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&w.Jobs, "jobs", runtime.NumCPU(), "how many items run at once")
 	flags.StringSliceVar(&w.Only, "only", nil, "ids of items to run, separated by commas (default: all)")

@@ -1,0 +1,378 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// The protocol with the helper: a JSON object a line, in both directions.
+const (
+	protocol = 1
+	maxLine  = 1 << 20
+	endTime  = 2 * time.Second  // for a helper that was told to end, or to cancel
+	ownTime  = 10 * time.Second // of the helper, beyond that of an action
+)
+
+// hello begins a conversation.
+type hello struct {
+	Type      string            `json:"type"`
+	Version   int               `json:"version"`
+	Execution string            `json:"execution"`
+	CAS       string            `json:"cas,omitempty"`
+	Instance  string            `json:"instance,omitempty"`
+	TLS       TLS               `json:"tls"`
+	Headers   map[string]string `json:"headers,omitempty"`
+	Parallel  int               `json:"parallel"`
+	WaitMS    int               `json:"wait_ms"`
+	RunID     string            `json:"run_id,omitempty"`
+}
+
+// order asks for an action, or cancels one.
+type order struct {
+	Type      string            `json:"type"`
+	ID        string            `json:"id"`
+	Argv      []string          `json:"argv,omitempty"`
+	Root      string            `json:"root,omitempty"`
+	Outputs   []string          `json:"outputs,omitempty"`
+	MaxBytes  []int64           `json:"max_bytes,omitempty"`
+	Platform  map[string]string `json:"platform,omitempty"`
+	TimeoutMS int64             `json:"timeout_ms,omitempty"`
+	Out       string            `json:"out,omitempty"`
+	Once      bool              `json:"once,omitempty"`
+}
+
+// Server is what a server says that it can do.
+type Server struct {
+	LowAPI          string   `json:"low_api"`
+	HighAPI         string   `json:"high_api"`
+	DigestFunctions []string `json:"digest_functions"`
+	Execution       bool     `json:"execution"`
+	MaxBatchBytes   int64    `json:"max_batch_bytes"`
+}
+
+// reply is a line of the helper.
+type reply struct {
+	Type       string  `json:"type"`
+	ID         string  `json:"id"`
+	Version    int     `json:"version"`
+	Server     *Server `json:"server"`
+	ExitCode   int     `json:"exit_code"`
+	Kind       string  `json:"kind"`
+	Message    string  `json:"message"`
+	MayHaveRun bool    `json:"may_have_run"`
+	Stderr     string  `json:"stderr"`
+}
+
+// The types of a reply.
+const (
+	helloed  = "hello"
+	accepted = "accepted"
+	done     = "done"
+	failed   = "failed"
+)
+
+// helper is the running helper program. The zero value has not started it.
+type helper struct {
+	mu      sync.Mutex
+	run     *conversation
+	ids     int
+	started func(pid int) // for tests; nil: nobody is told
+}
+
+// conversation is one process of the helper.
+type conversation struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	write  sync.Mutex
+	server Server
+	over   chan struct{} // closed when the process has ended; why is set then
+
+	mu      sync.Mutex
+	waiting map[string]chan reply
+	why     error
+}
+
+// execute has an action executed. It returns when its outputs are in order.Out.
+func (h *helper) execute(ctx context.Context, p *Place, o order) error {
+	c, err := h.start(ctx, p)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.ids++
+	o.Type, o.ID = "execute", strconv.Itoa(h.ids)
+	h.mu.Unlock()
+	replies := c.wait(o.ID)
+	defer c.forget(o.ID)
+	if err := c.send(o); err != nil {
+		return c.lost(false)
+	}
+	late := time.NewTimer(time.Duration(o.TimeoutMS+int64(p.Config.WaitMS))*time.Millisecond + ownTime)
+	defer late.Stop()
+	ran := false
+	for {
+		select {
+		case r := <-replies:
+			switch r.Type {
+			case accepted:
+				ran = true
+				continue
+			case done:
+				return shimEnded(r)
+			}
+			return failure(r)
+		case <-c.over:
+			return c.lost(ran)
+		case <-late.C:
+			c.kill()
+			return c.lost(ran)
+		case <-ctx.Done():
+			c.cancel(o.ID, replies)
+			return runerr.Stopped()
+		}
+	}
+}
+
+// shimEnded returns an error for a shim that wrote no result.
+func shimEnded(r reply) error {
+	if r.ExitCode == 0 {
+		return nil
+	}
+	e := runerr.New(result.CodeSandbox, "the shim ended on the worker with exit code "+strconv.Itoa(r.ExitCode), "use another worker: it cannot run the shim")
+	if said := strings.TrimSpace(canon.Clean(r.Stderr)); said != "" {
+		e.Message += ": " + canon.Cut(said)
+	}
+	return e
+}
+
+// failure is the RunError for a failed action.
+func failure(r reply) error {
+	msg, hint := canon.Cut(canon.Clean(r.Message)), "run it again"
+	switch r.Kind {
+	case "config":
+		hint = "correct the document of --remote; fiador doctor --remote FILE tries it"
+	case "busy":
+		hint = "run it again later, or give it more wait_ms"
+	case "broken":
+		return broken("%s", msg)
+	}
+	msg = "no execution on a worker: " + msg
+	if r.MayHaveRun {
+		msg, hint = msg+"; the commands may have run", "they may have reached the network: look there before you run it again"
+	}
+	return runerr.New(result.CodeSandbox, msg, hint)
+}
+
+// start returns the running helper, and starts it if there is none.
+func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.run != nil {
+		select {
+		case <-h.run.over:
+		default:
+			return h.run, nil
+		}
+	}
+	greeting, err := p.hello()
+	if err != nil {
+		return nil, err
+	}
+	c, err := begin(p.Helper)
+	if err != nil {
+		return nil, runerr.New(result.CodeSandbox, "fiador-remote cannot be started: "+runerr.Reason(err), "install it beside fiador, or name it with --remote-helper", runerr.Because(err))
+	}
+	if h.started != nil {
+		h.started(c.cmd.Process.Pid)
+	}
+	replies := c.wait("")
+	defer c.forget("")
+	_ = c.send(greeting) // a helper that does not read it has ended
+	late := time.NewTimer(time.Duration(p.Config.WaitMS)*time.Millisecond + ownTime)
+	defer late.Stop()
+	err = nil
+	select {
+	case r := <-replies:
+		switch {
+		case r.Type == failed:
+			err = failure(r)
+		case r.Type != helloed || r.Version != protocol || r.Server == nil:
+			err = runerr.New(result.CodeSandbox, "fiador-remote speaks another version of the protocol", "use the one of this release")
+		default:
+			c.server = *r.Server
+		}
+	case <-c.over:
+		err = c.lost(false)
+	case <-late.C:
+		err = runerr.New(result.CodeSandbox, "the server did not answer in time", "fiador doctor --remote FILE tries it")
+	case <-ctx.Done():
+		err = runerr.Stopped()
+	}
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	h.run = c
+	return c, nil
+}
+
+// hello returns the first message. It has the values of the headers, which are secrets.
+func (p *Place) hello() (hello, error) {
+	g := hello{
+		Type: helloed, Version: protocol, Execution: p.Config.Execution, CAS: p.Config.CAS, Instance: p.Config.Instance, TLS: p.Config.TLS,
+		Parallel: p.Config.Parallel, WaitMS: p.Config.WaitMS, RunID: p.RunID, Headers: map[string]string{},
+	}
+	for name, variable := range p.Config.Headers {
+		value := p.Env(variable)
+		if value == "" {
+			return g, runerr.New(result.CodeSandbox, "variable "+variable+" of header "+canon.Quote(name)+" is not set", "set it, or leave the header out of the document of --remote")
+		}
+		g.Headers[name] = value
+	}
+	return g, nil
+}
+
+// begin starts the helper. It gets no more of the environment than where certificates are.
+func begin(program string) (*conversation, error) {
+	cmd := exec.Command(program)
+	cmd.Env = []string{}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT"} {
+		if value, set := os.LookupEnv(name); set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &conversation{cmd: cmd, stdin: stdin, over: make(chan struct{}), waiting: map[string]chan reply{}}
+	go c.listen(stdout)
+	return c, nil
+}
+
+// listen hands the replies on until the helper ends, or writes a line that is no reply.
+func (c *conversation) listen(stdout io.Reader) {
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, maxLine)
+	var why error
+	for lines.Scan() {
+		var r reply
+		if why = json.Unmarshal(lines.Bytes(), &r); why != nil {
+			break
+		}
+		c.mu.Lock()
+		to := c.waiting[r.ID]
+		c.mu.Unlock()
+		if to != nil {
+			select {
+			case to <- r:
+			default: // more replies than an action has: nobody needs them
+			}
+		}
+	}
+	c.kill()
+	_, _ = io.Copy(io.Discard, stdout)
+	ended := c.cmd.Wait()
+	c.mu.Lock()
+	if c.why = errors.Join(why, lines.Err()); c.why == nil {
+		c.why = ended
+	}
+	c.mu.Unlock()
+	close(c.over)
+}
+
+func (c *conversation) wait(id string) chan reply {
+	to := make(chan reply, 4) // accepted, and the last one
+	c.mu.Lock()
+	c.waiting[id] = to
+	c.mu.Unlock()
+	return to
+}
+
+func (c *conversation) forget(id string) {
+	c.mu.Lock()
+	delete(c.waiting, id)
+	c.mu.Unlock()
+}
+
+func (c *conversation) send(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	_, err = c.stdin.Write(append(text, '\n'))
+	return err
+}
+
+// lost is the RunError for a helper that has ended. ran says that the action may have run.
+func (c *conversation) lost(ran bool) error {
+	<-c.over
+	msg := "fiador-remote has ended"
+	if c.why != nil {
+		msg += ": " + canon.Cut(canon.Clean(c.why.Error()))
+	}
+	return failure(reply{Kind: "lost", Message: msg, MayHaveRun: ran})
+}
+
+// cancel ends an action, and the helper if it does not obey.
+func (c *conversation) cancel(id string, replies <-chan reply) {
+	_ = c.send(order{Type: "cancel", ID: id})
+	late := time.NewTimer(endTime)
+	defer late.Stop()
+	for {
+		select {
+		case r := <-replies:
+			if r.Type != accepted {
+				return
+			}
+		case <-c.over:
+			return
+		case <-late.C:
+			c.kill()
+			<-c.over
+			return
+		}
+	}
+}
+
+func (c *conversation) kill() { _ = c.cmd.Process.Kill() }
+
+// end ends the helper.
+func (c *conversation) end() {
+	_ = c.stdin.Close()
+	late := time.AfterFunc(endTime, c.kill)
+	defer late.Stop()
+	<-c.over
+}
+
+func (h *helper) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.run != nil {
+		h.run.end()
+		h.run = nil
+	}
+	return nil
+}
