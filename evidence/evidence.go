@@ -158,6 +158,12 @@ func (e End) Failed() bool {
 	return e.Cause().ID != ""
 }
 
+// FailedBut is Failed, except for a command that exited by itself with a code that is no
+// failure. Code 0 excepts nothing.
+func (e End) FailedBut(code int) bool {
+	return e.Failed() && !(code != 0 && e.Exited() && e.Code == code)
+}
+
 // Hash is a sum as documents write it.
 func Hash(sum [32]byte) canon.ContentHash {
 	return canon.ContentHash("sha256:" + hex.EncodeToString(sum[:]))

@@ -103,7 +103,7 @@ func packageDoc(t *testing.T, pkg string) string {
 func TestActingPackages(t *testing.T) {
 	acting := map[string]string{
 		"harness/patch":            "cmd/fiador/applycmd cmd/fiador/cli/folders cmd/fiador/runcmd harness harness/execute harness/gitbranch",
-		"harness/tree":             "cmd/fiador/applycmd cmd/fiador/cli/folders cmd/fiador/workcmd harness/execute harness/patch harness/sandbox harness/workspace", // fiador apply --recover ends a killed apply
+		"harness/tree":             "cmd/fiador/applycmd cmd/fiador/cli/folders cmd/fiador/workcmd harness/execute harness/patch harness/remote/worker harness/sandbox harness/workspace", // fiador apply --recover ends a killed apply
 		"harness/sandbox/cgroup":   "harness/sandbox",
 		"harness/sandbox/initproc": "harness/sandbox",
 		"harness/sandbox/proxy":    "harness/sandbox",

@@ -300,7 +300,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		return err
 	}
 	w.end(w.task.intended(i), end)
-	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
+	w.failed = end.FailedBut(w.task.Expect.Code)
 	if w.leaked {
 		w.failed = true
 		w.p.Observed.Reject(reason.Answer(w.task.intended(i)))
