@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+const (
+	workerClasses = "FIADOR_REMOTE_WORKER" // the folder that .ci/remote-worker build has filled
+	insideNetwork = "FIADOR_REMOTE_TEST_NETWORK"
+)
+
+// runTests runs the tests in a network namespace of their own if they start RemoteWorker,
+// which listens on every address.
+func runTests(m *testing.M) int {
+	if os.Getenv(workerClasses) == "" {
+		return m.Run()
+	}
+	if os.Getenv(insideNetwork) != "" {
+		if err := upLoopback(); err != nil {
+			fmt.Fprintln(os.Stderr, "the loopback interface cannot be used:", err)
+			return 1
+		}
+		return m.Run()
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), insideNetwork+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		fmt.Fprintln(os.Stderr, "no network namespace can be made for RemoteWorker:", err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// upLoopback sets the flag that a new network namespace lacks.
+func upLoopback() error {
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(s)
+	request := struct {
+		name  [syscall.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}{flags: syscall.IFF_UP | syscall.IFF_RUNNING}
+	copy(request.name[:], "lo")
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// worker is a running RemoteWorker.
+type worker struct {
+	t              *testing.T
+	classes, state string
+	port           int
+	cmd            *exec.Cmd
+}
+
+func startWorker(t *testing.T) *worker {
+	w := &worker{t: t, classes: os.Getenv(workerClasses), state: t.TempDir()}
+	if w.classes == "" {
+		t.Skipf("%s is not set: .ci/remote-worker build DIR makes Bazel's RemoteWorker", workerClasses)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	w.port = free.Addr().(*net.TCPAddr).Port
+	must(t, free.Close())
+	w.start()
+	t.Cleanup(w.kill)
+	return w
+}
+
+// start runs the server and waits until it listens.
+func (w *worker) start() {
+	w.t.Helper()
+	script, err := filepath.Abs("../../.ci/remote-worker")
+	must(w.t, err)
+	log := &bytes.Buffer{}
+	w.cmd = exec.Command(script, "serve", w.classes, w.state, fmt.Sprint(w.port))
+	w.cmd.Stdout, w.cmd.Stderr = log, log
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	must(w.t, w.cmd.Start())
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", w.port)); err == nil {
+			conn.Close()
+			return
+		}
+	}
+	w.kill()
+	w.t.Fatalf("RemoteWorker does not listen:\n%s", log)
+}
+
+// kill ends the server and its actions at once.
+func (w *worker) kill() {
+	syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL)
+	w.cmd.Wait()
+}
+
+// helper starts the program and greets the server.
+func (w *worker) helper(t *testing.T) *helper {
+	h := startProcess(t)
+	a := h.greet(helloTo(fmt.Sprintf("grpc://127.0.0.1:%d", w.port)))
+	if !a.Server.Execution || a.Server.HighAPI != "2.0" || a.Server.MaxBatchBytes != 4<<20 {
+		t.Errorf("got %+v", a)
+	}
+	return h
+}
+
+// waitFor waits for a file that an action makes.
+func waitFor(t *testing.T, name string) {
+	t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s does not come", name)
+		}
+	}
+}
+
+func TestWorker(t *testing.T) {
+	w := startWorker(t)
+	t.Run("copies", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "cat in/a >out/b; echo said >&2").file("in/a", []byte("hello\n"), false).set("platform", map[string]string{"b": "2", "a": "1"})
+		h.send(k.ready())
+		h.want("accepted")
+		a := h.want("done")
+		if got := k.made(a); string(got) != "hello\n" || a.ExitCode != 0 || a.Stderr != "said\n" || a.Ephemeral.Attempts != 1 {
+			t.Errorf("got %q and %+v", got, a)
+		}
+	})
+	t.Run("exit code", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "echo half >out/b; exit 7")
+		h.send(k.ready())
+		h.want("accepted")
+		a := h.want("done")
+		if got := k.made(a); string(got) != "half\n" || a.ExitCode != 7 {
+			t.Errorf("got %q and %+v", got, a)
+		}
+	})
+	t.Run("output missing", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "echo why >&2; exit 3")
+		h.send(k.ready())
+		h.want("accepted")
+		a := h.want("failed")
+		if a.Kind != kindBroken || !strings.Contains(a.Message, `"out/b" is missing`) || !strings.Contains(a.Message, "status 3: why") || !a.MayHaveRun {
+			t.Errorf("got %+v", a)
+		}
+		k.nothingMade()
+	})
+}
