@@ -48,7 +48,7 @@ func (a *action) fetch(ctx context.Context, answer *repb.ExecuteResponse) (_ *re
 			small = append(small, d)
 		}
 	}
-	ctx, cancel := within(ctx, a.transferTime(size))
+	ctx, cancel := within(ctx, a.transferTime(len(outputs), size))
 	defer cancel()
 	read := a.readBatches(ctx, small)
 	for _, o := range outputs {
@@ -206,7 +206,7 @@ func (a *action) stderr(ctx context.Context, said *repb.ActionResult) string {
 	const limit = 2 * maxText
 	text, d := said.StderrRaw, digestFrom(said.StderrDigest)
 	if len(text) == 0 && d.size > 0 && isHash(d.hash) {
-		ctx, cancel := within(ctx, min(a.transferTime(0), 5*time.Second))
+		ctx, cancel := within(ctx, min(a.transferTime(0, 0), 5*time.Second))
 		defer cancel()
 		var got bytes.Buffer
 		a.readStream(ctx, d, &got, limit, grpc.WaitForReady(false)) // nothing depends on it

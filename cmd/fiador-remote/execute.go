@@ -122,10 +122,8 @@ func (a *action) prepare() error {
 		platform.Properties = append(platform.Properties, &repb.Platform_Property{Name: name, Value: a.request.Platform[name]})
 	}
 	outputs := slices.Sorted(slices.Values(a.request.Outputs))
-	command := a.blobs.add(&repb.Command{
-		Arguments: a.request.Argv, Platform: platform,
-		OutputFiles: outputs, OutputPaths: outputs, // before and since REAPI 2.1
-	})
+	//lint:ignore SA1019 servers of REAPI 2.0 know neither OutputPaths nor the platform of Action
+	command := a.blobs.add(&repb.Command{Arguments: a.request.Argv, Platform: platform, OutputFiles: outputs, OutputPaths: outputs})
 	a.digest = a.blobs.add(&repb.Action{
 		CommandDigest: command.proto(), InputRootDigest: root.proto(),
 		Timeout: durationpb.New(time.Duration(a.request.TimeoutMS) * time.Millisecond), DoNotCache: true, Platform: platform,

@@ -23,19 +23,21 @@ import (
 
 const (
 	askedAtOnce  = 10_000    // digests in one call of FindMissingBlobs
+	sentAtOnce   = 1000      // blobs in one batch, as servers store one after the other
 	entryBytes   = 128       // of a batch for each blob beside its bytes, at most
 	chunkBytes   = 256 << 10 // in one message of ByteStream
-	leastASecond = 1 << 20   // bytes; a slower line counts as no answer
+	leastASecond = 1 << 20   // bytes, and
+	leastBlobs   = 64        // blobs; a slower server counts as one that does not answer
 )
 
-// transferTime is how long size bytes may take.
-func (c *client) transferTime(size int64) time.Duration {
-	return time.Duration(c.hello.WaitMS)*time.Millisecond + time.Duration(size/leastASecond)*time.Second
+// transferTime is how long blobs of size bytes together may take.
+func (c *client) transferTime(count int, size int64) time.Duration {
+	return time.Duration(c.hello.WaitMS)*time.Millisecond + time.Duration(size/leastASecond+int64(count)/leastBlobs)*time.Second
 }
 
 // upload sends the blobs that the server lacks and returns how many and how large they are.
 func (c *client) upload(ctx context.Context, all blobs) (files, size int64, err error) {
-	asking, cancel := within(ctx, c.transferTime(0))
+	asking, cancel := within(ctx, c.transferTime(0, 0))
 	lacking, err := c.missing(asking, all)
 	cancel()
 	if err != nil {
@@ -44,7 +46,7 @@ func (c *client) upload(ctx context.Context, all blobs) (files, size int64, err 
 	for _, d := range lacking {
 		size += d.size
 	}
-	ctx, cancel = within(ctx, c.transferTime(size))
+	ctx, cancel = within(ctx, c.transferTime(len(lacking), size))
 	defer cancel()
 	var jobs []func(context.Context) error
 	for _, part := range c.parts(lacking) {
@@ -105,7 +107,7 @@ func (c *client) parts(digests []digest) (parts [][]digest) {
 			parts = append(parts, []digest{d})
 			continue
 		}
-		if size+with > c.batch {
+		if size+with > c.batch || len(batch) == sentAtOnce {
 			parts, batch, size = append(parts, batch), nil, 0
 		}
 		batch, size = append(batch, d), size+with
@@ -134,7 +136,10 @@ func (c *client) each(ctx context.Context, jobs []func(context.Context) error) e
 		}
 	}
 	all.Wait()
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return fault(ctx, "upload", context.Cause(ctx)) // attempts were made, so it is final
+	}
+	return nil
 }
 
 func changed(b blob, err error) *failure {

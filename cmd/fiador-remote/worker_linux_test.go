@@ -174,4 +174,107 @@ func TestWorker(t *testing.T) {
 		}
 		k.nothingMade()
 	})
+	t.Run("large blob", func(t *testing.T) {
+		h := w.helper(t)
+		large := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // 11.2 MB
+		k := newTask(t, "cat in/large in/small >out/b").file("in/large", large, false).file("in/small", []byte("end"), false).set("max_bytes", []int64{1 << 30})
+		h.send(k.ready())
+		h.want("accepted")
+		if got := k.made(h.want("done")); !bytes.Equal(got, append(large, "end"...)) {
+			t.Errorf("other bytes came back, %d of them", len(got))
+		}
+	})
+	t.Run("many files", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "find in -type f | wc -l >out/b; cat in/7/77/11777 >>out/b")
+		for i := range 12_000 {
+			k.file(fmt.Sprintf("in/%d/%d/%d", i%10, i%100, i), fmt.Append(nil, "file ", i), false)
+		}
+		for run, uploads := range []bool{true, false} {
+			k.set("id", fmt.Sprint(run)).set("out", t.TempDir())
+			h.send(k.ready())
+			h.want("accepted")
+			a := h.want("done")
+			if got := k.made(a); string(got) != "12000\nfile 11777" {
+				t.Errorf("run %d: got %q", run, got)
+			}
+			if e := a.Ephemeral; uploads != (e.UploadedFiles > 12_000) || !uploads && e.UploadedBytes != 0 {
+				t.Errorf("run %d: got %+v", run, e)
+			}
+		}
+	})
+	t.Run("executable", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "").set("argv", []string{"tools/run"}).file("tools/run", []byte("#!/bin/sh\necho started >out/b\n"), true)
+		h.send(k.ready())
+		h.want("accepted")
+		if got := k.made(h.want("done")); string(got) != "started\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		h := w.helper(t)
+		mark := filepath.Join(t.TempDir(), "mark")
+		k := newTask(t, "touch "+mark+"; sleep 60")
+		h.send(k.ready())
+		h.want("accepted")
+		waitFor(t, mark)
+		h.send(map[string]any{"type": "cancel", "id": "1"})
+		if a := h.want("failed"); a.ID != "1" || a.Kind != kindCancelled || !a.MayHaveRun {
+			t.Errorf("got %+v", a)
+		}
+		k.nothingMade()
+	})
+	t.Run("timeout", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "sleep 3; echo late >out/b").set("timeout_ms", 200)
+		h.send(k.ready())
+		h.want("accepted")
+		if a := h.want("failed"); a.Kind != kindLost || a.Message != "the server ended the action after its timeout" || !a.MayHaveRun {
+			t.Errorf("got %+v", a)
+		}
+		k.nothingMade()
+	})
+}
+
+// TestWorkerKilled: a server that is killed during an action and starts again, with its
+// blobs or without.
+func TestWorkerKilled(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		once, keeps  bool
+		want         string
+		wantAttempts int
+	}{
+		{name: "keeps its blobs", keeps: true, want: "done", wantAttempts: 2},
+		{name: "loses its blobs", want: "done", wantAttempts: 2},
+		{name: "once", once: true, keeps: true, want: "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := startWorker(t)
+			h := w.helper(t)
+			mark := filepath.Join(t.TempDir(), "mark")
+			k := newTask(t, "[ -e "+mark+" ] || { touch "+mark+"; sleep 60; }; cat in/a >out/b").
+				file("in/a", []byte("hello\n"), false).set("once", c.once)
+			h.send(k.ready())
+			h.want("accepted")
+			waitFor(t, mark)
+			w.kill()
+			if !c.keeps {
+				must(t, os.RemoveAll(filepath.Join(w.state, "cas")))
+			}
+			w.start()
+			a := h.want(c.want)
+			if c.once {
+				if a.Kind != kindLost || !a.MayHaveRun {
+					t.Errorf("got %+v", a)
+				}
+				k.nothingMade()
+				return
+			}
+			if got := k.made(a); string(got) != "hello\n" || a.Ephemeral.Attempts != c.wantAttempts {
+				t.Errorf("got %q and %+v", got, a)
+			}
+		})
+	}
 }
