@@ -27,7 +27,7 @@ type Place struct {
 	Config Config
 	Helper string                   // the program fiador-remote
 	Env    func(name string) string // the environment, for the values of headers
-	RunID  string                   // the run, as the server's logs name it
+	RunID  string                   // the command, as the server's logs name it
 
 	helper helper
 }

@@ -83,5 +83,9 @@ func (f *Flags) Open(ctx context.Context, a *cli.App) (*remote.Place, error) {
 	} else if helper, err = filepath.Abs(helper); err != nil {
 		return nil, runerr.Internal("the helper's folder is not known", err)
 	}
-	return &remote.Place{Config: config, Helper: helper, Env: a.Env}, nil
+	id, err := harness.NewRunID(a.Now(), a.Rand)
+	if err != nil {
+		return nil, err
+	}
+	return &remote.Place{Config: config, Helper: helper, Env: a.Env, RunID: id}, nil
 }
