@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiador/fiador/harness/runerr"
@@ -101,7 +102,7 @@ type conversation struct {
 	over   chan struct{} // closed when the process has ended; why is set then
 
 	mu      sync.Mutex
-	waiting map[string]chan reply
+	waiting map[string]*awaited
 	why     error
 }
 
@@ -115,35 +116,27 @@ func (h *helper) execute(ctx context.Context, p *Place, o order) error {
 	h.ids++
 	o.Type, o.ID = "execute", strconv.Itoa(h.ids)
 	h.mu.Unlock()
-	replies := c.wait(o.ID)
+	a := c.wait(o.ID)
 	defer c.forget(o.ID)
 	if err := c.send(o); err != nil {
 		return c.lost(false)
 	}
 	late := time.NewTimer(time.Duration(o.TimeoutMS+int64(p.Config.WaitMS))*time.Millisecond + ownTime)
 	defer late.Stop()
-	ran := false
-	for {
-		select {
-		case r := <-replies:
-			switch r.Type {
-			case accepted:
-				ran = true
-				continue
-			case done:
-				return shimEnded(r)
-			}
-			return failure(r)
-		case <-c.over:
-			return c.lost(ran)
-		case <-late.C:
-			c.kill()
-			return c.lost(ran)
-		case <-ctx.Done():
-			c.cancel(o.ID, replies)
-			return runerr.Stopped()
+	select {
+	case r := <-a.last:
+		if r.Type == done {
+			return shimEnded(r)
 		}
+		return failure(r)
+	case <-c.over:
+	case <-late.C:
+		c.kill()
+	case <-ctx.Done():
+		c.cancel(o.ID, a.last)
+		return runerr.Stopped()
 	}
+	return c.lost(a.accepted.Load())
 }
 
 // shimEnded returns an error for a shim that wrote no result.
@@ -152,15 +145,15 @@ func shimEnded(r reply) error {
 		return nil
 	}
 	e := runerr.New(result.CodeSandbox, "the shim ended on the worker with exit code "+strconv.Itoa(r.ExitCode), "use another worker: it cannot run the shim")
-	if said := strings.TrimSpace(canon.Clean(r.Stderr)); said != "" {
-		e.Message += ": " + canon.Cut(said)
+	if said := told(strings.TrimSpace(r.Stderr)); said != "" {
+		e.Message += ": " + said
 	}
 	return e
 }
 
 // failure is the RunError for a failed action.
 func failure(r reply) error {
-	msg, hint := canon.Cut(canon.Clean(r.Message)), "run it again"
+	msg, hint := told(r.Message), "run it again"
 	switch r.Kind {
 	case "config":
 		hint = "correct the document of --remote; fiador doctor --remote FILE tries it"
@@ -198,14 +191,14 @@ func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
 	if h.started != nil {
 		h.started(c.cmd.Process.Pid)
 	}
-	replies := c.wait("")
+	a := c.wait("")
 	defer c.forget("")
 	_ = c.send(greeting) // a helper that does not read it has ended
 	late := time.NewTimer(time.Duration(p.Config.WaitMS)*time.Millisecond + ownTime)
 	defer late.Stop()
 	err = nil
 	select {
-	case r := <-replies:
+	case r := <-a.last:
 		switch {
 		case r.Type == failed:
 			err = failure(r)
@@ -265,7 +258,7 @@ func begin(program string) (*conversation, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &conversation{cmd: cmd, stdin: stdin, over: make(chan struct{}), waiting: map[string]chan reply{}}
+	c := &conversation{cmd: cmd, stdin: stdin, over: make(chan struct{}), waiting: map[string]*awaited{}}
 	go c.listen(stdout)
 	return c, nil
 }
@@ -283,10 +276,14 @@ func (c *conversation) listen(stdout io.Reader) {
 		c.mu.Lock()
 		to := c.waiting[r.ID]
 		c.mu.Unlock()
-		if to != nil {
+		switch {
+		case to == nil:
+		case r.Type == accepted:
+			to.accepted.Store(true)
+		default:
 			select {
-			case to <- r:
-			default: // more replies than an action has: nobody needs them
+			case to.last <- r:
+			default: // an action has one end
 			}
 		}
 	}
@@ -301,8 +298,14 @@ func (c *conversation) listen(stdout io.Reader) {
 	close(c.over)
 }
 
-func (c *conversation) wait(id string) chan reply {
-	to := make(chan reply, 4) // accepted, and the last one
+// awaited is an action whose end is awaited.
+type awaited struct {
+	accepted atomic.Bool // the server has it, and it may run
+	last     chan reply
+}
+
+func (c *conversation) wait(id string) *awaited {
+	to := &awaited{last: make(chan reply, 1)}
 	c.mu.Lock()
 	c.waiting[id] = to
 	c.mu.Unlock()
@@ -331,29 +334,22 @@ func (c *conversation) lost(ran bool) error {
 	<-c.over
 	msg := "fiador-remote has ended"
 	if c.why != nil {
-		msg += ": " + canon.Cut(canon.Clean(c.why.Error()))
+		msg += ": " + told(c.why.Error())
 	}
 	return failure(reply{Kind: "lost", Message: msg, MayHaveRun: ran})
 }
 
 // cancel ends an action, and the helper if it does not obey.
-func (c *conversation) cancel(id string, replies <-chan reply) {
+func (c *conversation) cancel(id string, last <-chan reply) {
 	_ = c.send(order{Type: "cancel", ID: id})
 	late := time.NewTimer(endTime)
 	defer late.Stop()
-	for {
-		select {
-		case r := <-replies:
-			if r.Type != accepted {
-				return
-			}
-		case <-c.over:
-			return
-		case <-late.C:
-			c.kill()
-			<-c.over
-			return
-		}
+	select {
+	case <-last:
+	case <-c.over:
+	case <-late.C:
+		c.kill()
+		<-c.over
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/remote/job"
 	"github.com/fiador/fiador/harness/runerr"
@@ -186,13 +187,16 @@ func refusedAs(r *job.Refusal) error {
 	switch r.Kind {
 	case job.RefusedIsolation:
 		return &sandbox.Error{
-			Isolation: sandbox.Isolation(r.Isolation), Step: r.Step, Errno: errnoOf(r.Errno), Msg: "on the worker: " + canon.Clean(r.Message), Cause: r.Cause, Remedy: canon.Clean(r.Remedy),
+			Isolation: sandbox.Isolation(r.Isolation), Step: r.Step, Errno: errnoOf(r.Errno), Msg: "on the worker: " + told(r.Message), Cause: r.Cause, Remedy: told(r.Remedy),
 		}
 	case job.RefusedInputs:
-		return runerr.New(result.CodeSandbox, "the worker has other files than were sent: "+canon.Clean(r.Message), "the server's storage is damaged, or somebody else writes to it")
+		return runerr.New(result.CodeSandbox, "the worker has other files than were sent: "+told(r.Message), "the server's storage is damaged, or somebody else writes to it")
 	}
-	return runerr.New(result.CodeSandbox, "the worker could not carry out the task: "+canon.Clean(r.Message), "use the shim of this version of fiador, or another worker")
+	return runerr.New(result.CodeSandbox, "the worker could not carry out the task: "+told(r.Message), "use the shim of this version of fiador, or another worker")
 }
+
+// told returns a text of the helper or of a worker, as a message can have it.
+func told(text string) string { return canon.Cut(screen.Plain(canon.Clean(text))) }
 
 // broken is the RunError for an answer that cannot be that of the shim.
 func broken(format string, args ...any) error {
