@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/remote/job"
 	"github.com/fiador/fiador/harness/runerr"
@@ -92,6 +93,33 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 		return nil, err
 	}
 	return read(out, spec, sum, was)
+}
+
+// Probe has a worker try each isolation with a task without actions. It returns what the server
+// says that it can do, and the machine of the worker.
+func (p *Place) Probe(ctx context.Context) (list []sandbox.Probe, server Server, machine sandbox.Machine, err error) {
+	for _, at := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
+		one := sandbox.Probe{Isolation: at}
+		b, err := p.Open(ctx, execute.Task{
+			Budget: taskGrace, Stdout: command.Stream{Keep: 1}, Stderr: command.Stream{Keep: 1},
+			Sandbox: sandbox.Request{
+				Write: sandbox.Staged, Least: at, Most: at, Limits: sandbox.Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 1, OutputFiles: 1, OutputBytes: 1024},
+			},
+		})
+		switch {
+		case err == nil:
+			facts := b.Facts()
+			one.Clauses, one.Staging, machine = facts.Clauses, facts.Staging, facts.Machine
+			err = b.Close()
+		case errors.As(err, &one.Err):
+			err = nil
+		}
+		if err != nil {
+			return nil, server, machine, err
+		}
+		list = append(list, one)
+	}
+	return list, p.helper.run.server, machine, nil
 }
 
 // unsendable says what of a task cannot be carried out by a worker.

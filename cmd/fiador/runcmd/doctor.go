@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/folders"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/cmd/fiador/cli/sandboxes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/screen"
@@ -22,6 +23,7 @@ import (
 // Doctor returns the command that says what the sandbox can enforce on this machine.
 func Doctor(a *cli.App) *cobra.Command {
 	var format, profile string
+	var where remotes.Flags
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
@@ -29,6 +31,9 @@ func Doctor(a *cli.App) *cobra.Command {
 what enforces each clause here, and which network levels the sandbox has. For a
 sandbox that cannot be had, it names the cause and one remedy. At the end it lists
 the profiles that can execute here: the built-in ones, and the one of --policy.
+
+With --remote it does so on a worker of a build cluster. It says what the server can do,
+and what the sandbox of the worker reaches.
 
 With --format json it prints one canonical document: sandboxes and profiles.
 
@@ -38,17 +43,20 @@ Exit codes:
   2  doctor could not look`,
 		Example: `  fiador doctor
   fiador doctor --policy ./profile
+  fiador doctor --remote remote.json
   fiador doctor --format json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a, format, profile) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return doctor(cmd.Context(), a, format, profile, where) },
 	}
 	policies.ProfileFlag(cmd, &profile, "one more profile to look at: a folder with a profile.json")
+	where.Register(cmd)
 	cli.FormatFlag(cmd, &format, "human", "json")
 	return cmd
 }
 
 // health is what doctor finds.
 type health struct {
+	Remote    *remoteHealth       `json:"remote,omitempty"`
 	Sandboxes []sandboxHealth     `json:"sandboxes"`
 	Profiles  []sandboxes.Profile `json:"profiles"`
 }
@@ -65,20 +73,47 @@ type sandboxHealth struct {
 	Remedy        string              `json:"remedy,omitempty"`
 }
 
+// remoteHealth is the server of a cluster, and the machine of one worker.
+type remoteHealth struct {
+	LowAPI        string `json:"low_api"`
+	HighAPI       string `json:"high_api"`
+	MaxBatchBytes int64  `json:"max_batch_bytes"`
+	OS            string `json:"os"`
+	Arch          string `json:"arch"`
+	KernelRelease string `json:"kernel_release"`
+}
+
+// probe tries each isolation here, or on a worker.
+func probe(ctx context.Context, a *cli.App, where remotes.Flags) ([]sandbox.Probe, *remoteHealth, error) {
+	place, err := where.Open(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if place == nil {
+		host := sandbox.NewHost("")
+		defer host.Close()
+		return host.Probe(ctx), nil, nil
+	}
+	defer place.Close()
+	probes, server, machine, err := place.Probe(ctx)
+	return probes, &remoteHealth{server.LowAPI, server.HighAPI, server.MaxBatchBytes, machine.OS, machine.Arch, machine.KernelRelease}, err
+}
+
 // doctor sets up each kind of sandbox once with an empty plan (specs/sandbox.md, Causes
 // and remedies). The exit status is 1 if full isolation cannot be had.
-func doctor(ctx context.Context, a *cli.App, format, profile string) error {
+func doctor(ctx context.Context, a *cli.App, format, profile string, where remotes.Flags) error {
 	given, err := policies.GivenProfile(a, profile)
 	if err != nil {
 		return err
 	}
-	host := sandbox.NewHost("")
-	defer host.Close()
-	probes := host.Probe(ctx)
+	probes, remote, err := probe(ctx, a, where)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	found := health{Sandboxes: []sandboxHealth{}}
+	if err != nil {
+		return err
+	}
+	found := health{Remote: remote, Sandboxes: []sandboxHealth{}}
 	if found.Profiles, err = sandboxes.Profiles(a, probes, given); err != nil {
 		return err
 	}
@@ -99,6 +134,11 @@ func doctor(ctx context.Context, a *cli.App, format, profile string) error {
 
 func (h health) text(t cli.Terminal) {
 	yes, no := t.Paint(screen.Green, "yes"), t.Paint(screen.Red, "no ")
+	if r := h.Remote; r != nil {
+		t.Line(t.Paint(screen.Bold, "server"), screen.Plain(fmt.Sprintf("API %s to %s, uploads of at most %d bytes together", r.LowAPI, r.HighAPI, r.MaxBatchBytes)))
+		t.Line(t.Paint(screen.Bold, "worker"), screen.Plain(fmt.Sprintf("%s %s, kernel %s", r.OS, r.Arch, r.KernelRelease)))
+		t.Line()
+	}
 	if len(h.Sandboxes) == 0 {
 		t.Line(no, "commands are executed on Linux (amd64, arm64) alone; deciding works here")
 	}
@@ -116,7 +156,7 @@ func (h health) text(t cli.Terminal) {
 		levels(t, s.NetworkLevels)
 	}
 	t.Line()
-	t.Line(t.Paint(screen.Bold, "profiles that can execute here"))
+	t.Line(t.Paint(screen.Bold, "profiles that can execute "+map[bool]string{true: "on the worker", false: "here"}[h.Remote != nil]))
 	for _, p := range h.Profiles {
 		can := yes
 		if !p.Executes {
