@@ -45,7 +45,7 @@ func (l layers) originals(folder string, hosts map[int]string, yield func(Origin
 		}
 		o := Original{Path: p, Kind: change.KindOf(st.Mode), Mode: st.Mode & 0o777, Size: st.Size, Seen: change.SeenAs(st), Host: filepath.Join(hosts[layer], p)}
 		if o.Kind == change.KindLink {
-			if o.Target, err = l.target(layer, p); err != nil {
+			if o.Target, err = tree.ReadLink(layer, p); err != nil {
 				return err
 			}
 		}
@@ -59,17 +59,6 @@ func (l layers) originals(folder string, hosts map[int]string, yield func(Origin
 		}
 	}
 	return nil
-}
-
-// target returns where a link of a layer leads.
-func (layers) target(layer int, p string) (string, error) {
-	dir, err := tree.Beneath(layer, path.Dir(p), unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(dir)
-	target, err := tree.ReadLink(dir, path.Base(p))
-	return target, err
 }
 
 // openPlain opens a file of the user's, whose mode it leaves as it is.

@@ -56,7 +56,7 @@ Exit codes:
 
 // health is what doctor finds.
 type health struct {
-	Remote    *remoteHealth       `json:"remote,omitempty"`
+	Remote    *remotes.Health     `json:"remote,omitempty"`
 	Sandboxes []sandboxHealth     `json:"sandboxes"`
 	Profiles  []sandboxes.Profile `json:"profiles"`
 }
@@ -73,32 +73,6 @@ type sandboxHealth struct {
 	Remedy        string              `json:"remedy,omitempty"`
 }
 
-// remoteHealth is the server of a cluster, and the machine of one worker.
-type remoteHealth struct {
-	LowAPI        string `json:"low_api"`
-	HighAPI       string `json:"high_api"`
-	MaxBatchBytes int64  `json:"max_batch_bytes"`
-	OS            string `json:"os"`
-	Arch          string `json:"arch"`
-	KernelRelease string `json:"kernel_release"`
-}
-
-// probe tries each isolation here, or on a worker.
-func probe(ctx context.Context, a *cli.App, where remotes.Flags) ([]sandbox.Probe, *remoteHealth, error) {
-	place, err := where.Open(ctx, a)
-	if err != nil {
-		return nil, nil, err
-	}
-	if place == nil {
-		host := sandbox.NewHost("")
-		defer host.Close()
-		return host.Probe(ctx), nil, nil
-	}
-	defer place.Close()
-	probes, server, machine, err := place.Probe(ctx)
-	return probes, &remoteHealth{server.LowAPI, server.HighAPI, server.MaxBatchBytes, machine.OS, machine.Arch, machine.KernelRelease}, err
-}
-
 // doctor sets up each kind of sandbox once with an empty plan (specs/sandbox.md, Causes
 // and remedies). The exit status is 1 if full isolation cannot be had.
 func doctor(ctx context.Context, a *cli.App, format, profile string, where remotes.Flags) error {
@@ -106,7 +80,7 @@ func doctor(ctx context.Context, a *cli.App, format, profile string, where remot
 	if err != nil {
 		return err
 	}
-	probes, remote, err := probe(ctx, a, where)
+	probes, remote, err := where.Probe(ctx, a)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/remote"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/sandbox"
 )
 
 // Flags name the document of a remote execution, and the program that speaks to the server.
@@ -88,4 +89,30 @@ func (f *Flags) Open(ctx context.Context, a *cli.App) (*remote.Place, error) {
 		return nil, err
 	}
 	return &remote.Place{Config: config, Helper: helper, Env: a.Env, RunID: id}, nil
+}
+
+// Health is the server of a cluster, and the machine of one worker.
+type Health struct {
+	LowAPI        string `json:"low_api"`
+	HighAPI       string `json:"high_api"`
+	MaxBatchBytes int64  `json:"max_batch_bytes"`
+	OS            string `json:"os"`
+	Arch          string `json:"arch"`
+	KernelRelease string `json:"kernel_release"`
+}
+
+// Probe tries each isolation on a worker, or here if no document is named.
+func (f *Flags) Probe(ctx context.Context, a *cli.App) ([]sandbox.Probe, *Health, error) {
+	place, err := f.Open(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if place == nil {
+		host := sandbox.NewHost("")
+		defer host.Close()
+		return host.Probe(ctx), nil, nil
+	}
+	defer place.Close()
+	probes, server, machine, err := place.Probe(ctx)
+	return probes, &Health{server.LowAPI, server.HighAPI, server.MaxBatchBytes, machine.OS, machine.Arch, machine.KernelRelease}, err
 }
