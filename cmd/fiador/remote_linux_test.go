@@ -1,0 +1,470 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/rehearsal"
+)
+
+const (
+	workerVar = "FIADOR_REMOTE_WORKER" // the folder that .ci/remote-worker build has filled
+	insideVar = "FIADOR_REMOTE_INSIDE" // set for the test that runs in a network namespace
+)
+
+// TestRemoteWorker runs the tests of TestRemotely in a network namespace of their own, because
+// Bazel's RemoteWorker listens on every address.
+func TestRemoteWorker(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	switch {
+	case os.Getenv(workerVar) == "":
+		t.Skipf("%s is not set: .ci/remote-worker build DIR makes Bazel's RemoteWorker", workerVar)
+	case os.Getuid() != 0:
+		t.Skip("only root makes a network namespace here")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, in := range map[string]string{"fiador-shim": root + "/cmd/fiador-shim", "fiador-remote": root + "/cmd/fiador-remote"} {
+		build := exec.Command("go", "build", "-C", in, "-trimpath", "-o", filepath.Join(dir, name), ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestRemotely$", "-test.v", "-test.timeout=30m")
+	cmd.Env = append(os.Environ(), insideVar+"="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestRemotely")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// TestRemotely compares executions on a worker with those of this machine.
+func TestRemotely(t *testing.T) {
+	dir := os.Getenv(insideVar)
+	if dir == "" {
+		t.Skip("TestRemoteWorker runs it, in a network namespace")
+	}
+	loopback(t)
+	t.Run("intents", func(t *testing.T) { newCluster(t, dir).intents(t) })
+	t.Run("repeats", func(t *testing.T) { newCluster(t, dir).repeats(t) })
+	t.Run("work", func(t *testing.T) { remoteWork(t, dir) })
+	t.Run("suite", func(t *testing.T) { remoteSuite(t, dir) })
+	t.Run("restricted", func(t *testing.T) { remoteRestricted(t, dir) })
+	t.Run("kills", func(t *testing.T) { newCluster(t, dir).kills(t) })
+}
+
+// loopback sets the flag that a new network namespace lacks.
+func loopback(t *testing.T) {
+	t.Helper()
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(s)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cluster is a bench with a RemoteWorker of its own.
+type cluster struct {
+	bench
+	server *exec.Cmd
+	state  string
+	port   int
+	flags  []string // that name the cluster
+}
+
+func newCluster(t *testing.T, dir string) *cluster {
+	t.Helper()
+	return startCluster(t, newBench(t), dir, func(*exec.Cmd) {})
+}
+
+// startCluster starts a server, whose command change may alter, and names it in a document.
+func startCluster(t *testing.T, b bench, dir string, change func(*exec.Cmd)) *cluster {
+	t.Helper()
+	c := &cluster{bench: b}
+	var err error
+	if c.state, err = os.MkdirTemp("/dev/shm", "fiador-remote-"); err != nil { // the server syncs every file
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.port = free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	c.serve(t, change)
+	t.Cleanup(func() {
+		c.stop()
+		if err := os.RemoveAll(c.state); err != nil {
+			t.Error(err)
+		}
+	})
+	file := put(t, b.dir, "remote.json", fmt.Sprintf(`{"execution":"grpc://127.0.0.1:%d","shim":{"amd64":%q,"arm64":%q},"wait_ms":30000}`, c.port, filepath.Join(dir, "fiador-shim"), filepath.Join(dir, "fiador-shim")))
+	c.flags = []string{"--remote", file, "--remote-helper", filepath.Join(dir, "fiador-remote")}
+	return c
+}
+
+// serve starts the server and waits until it listens.
+func (c *cluster) serve(t *testing.T, change func(*exec.Cmd)) {
+	t.Helper()
+	script, err := filepath.Abs(root + "/.ci/remote-worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	c.server = exec.Command(script, "serve", os.Getenv(workerVar), c.state, strconv.Itoa(c.port))
+	c.server.Stdout, c.server.Stderr = &said, &said
+	change(c.server)
+	if c.server.SysProcAttr == nil {
+		c.server.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.server.SysProcAttr.Setpgid, c.server.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	if err := c.server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(c.port)); err == nil {
+			conn.Close()
+			return
+		}
+	}
+	c.stop()
+	t.Fatalf("RemoteWorker does not listen: %s", said.Bytes())
+}
+
+// stop kills the server and its actions.
+func (c *cluster) stop() {
+	_ = syscall.Kill(-c.server.Process.Pid, syscall.SIGKILL)
+	_ = c.server.Wait()
+}
+
+// remotely runs the program with the cluster.
+func (c *cluster) remotely(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	at := 1
+	if args[0] == "work" || args[0] == "suite" {
+		at = 2
+	}
+	return c.run(t, append(append(append([]string{}, args[:at]...), c.flags...), args[at:]...)...)
+}
+
+// remoteScripts are scripts of intents whose results are the same everywhere.
+func remoteScripts() []string {
+	list := []string{
+		"true", "exit 3", "echo hi >out/hi", "echo hi; echo ho >&2", "mkdir -p out/a/b/c; echo x >out/a/b/c/d", "echo more >>log", "rm gone", "rm -r d", "mv log moved",
+		"chmod 755 log", "cp log copy; rm log", "kill -SEGV $$", "kill -TERM $$", "seq 1 50000", "head -c 300000 /dev/zero", "ln -s log link", "touch 'a name with spaces'",
+		"echo x >Log", "mkfifo pipe", "cat nowhere", "exec nowhere", "env | sort", "id; hostname; pwd; umask", "ls -la /tree | wc -c >/dev/null; ls", "echo x >.git/hooks", "mkdir .github; echo x >.github/a",
+		"cat log d/one d/two >out/all", "find . -type f | sort >out/list", "tar cf out/t.tar --sort=name --mtime=@0 d", "node -e \"require('fs').writeFileSync('out/n', 'node')\"",
+	}
+	return list
+}
+
+// origin makes a work folder.
+func (c *cluster) origin(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(c.dir, name)
+	for file, text := range map[string]string{"log": "0\n", "gone": "gone\n", "d/one": "1\n", "d/two": "2\n", "out/first": ""} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, file, text)
+	}
+	return dir
+}
+
+// intents executes thirty intents here and on the worker: the canonical subsets of the results and
+// the files of the packs that no machine changes are the same, and each reproduces the other.
+func (c *cluster) intents(t *testing.T) {
+	work := c.origin(t, "origin")
+	times := regexp.MustCompile(`"(completed_at|started_at)":"[^"]*"|"total_duration_ms":[0-9]+`)
+	scripts := remoteScripts()
+	if len(scripts) != 30 {
+		t.Fatalf("%d scripts", len(scripts))
+	}
+	for i, script := range scripts {
+		intent := c.intentOf(t, script)
+		args := []string{"run", intent, "--policy", "dev", "--tree", work, "--mode", "execute-sandbox", "--pack"}
+		if i%3 != 0 {
+			args = append(append([]string{}, args[:2]...), append([]string{"--work", work}, args[2:]...)...)
+		}
+		here, there := filepath.Join(c.dir, fmt.Sprintf("here-%d", i)), filepath.Join(c.dir, fmt.Sprintf("there-%d", i))
+		stdout, stderr, code := c.run(t, append(args, here)...)
+		remote, remoteErr, remoteCode := c.remotely(t, append(args, there)...)
+		if code != remoteCode || code == cli.ExitError || !bytes.Equal(subset(t, []byte(stdout)), subset(t, []byte(remote))) {
+			t.Errorf("%q: exit status %d and %d\n%s%s%s%s", script, code, remoteCode, stdout, stderr, remote, remoteErr)
+			continue
+		}
+		for _, name := range []string{pack.BundleFile, pack.PatchFile, pack.EvidenceFile, pack.PolicyFile} {
+			a, errA := os.ReadFile(filepath.Join(here, name))
+			b, errB := os.ReadFile(filepath.Join(there, name))
+			if name == pack.EvidenceFile {
+				a, b = times.ReplaceAll(a, nil), times.ReplaceAll(b, nil)
+			}
+			if (errA == nil) != (errB == nil) || !bytes.Equal(a, b) {
+				t.Errorf("%q: %s: %v, %v\n%s\n%s", script, name, errA, errB, a, b)
+			}
+		}
+		again := []string{"reproduce", here, "--intent", intent, "--tree", work}
+		if i%3 != 0 {
+			again = append(again, "--work", work)
+		}
+		if stdout, stderr, code := c.remotely(t, again...); code != cli.ExitAccepted || !strings.HasPrefix(stdout, "MATCH") {
+			t.Errorf("%q: reproduced on the worker: exit status %d\n%s%s", script, code, stdout, stderr)
+		}
+		again[1] = there
+		if stdout, stderr, code := c.run(t, again...); code != cli.ExitAccepted || !strings.HasPrefix(stdout, "MATCH") {
+			t.Errorf("%q: reproduced here: exit status %d\n%s%s", script, code, stdout, stderr)
+		}
+		if stdout, stderr, code := c.run(t, "pack", "verify", there); code != cli.ExitAccepted {
+			t.Errorf("%q: the worker's pack: exit status %d\n%s%s", script, code, stdout, stderr)
+		}
+	}
+}
+
+// repeats: an action that appends to an input gives one patch, however often a worker runs it.
+func (c *cluster) repeats(t *testing.T) {
+	work := c.origin(t, "origin")
+	intent := c.intentOf(t, "echo more >>log")
+	before := shot(t, work)
+	var first []byte
+	for i := range 3 {
+		at := filepath.Join(c.dir, fmt.Sprintf("pack-%d", i))
+		if stdout, stderr, code := c.remotely(t, "run", intent, "--policy", "dev", "--work", work, "--tree", work, "--mode", "execute-sandbox", "--pack", at); code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		patch, err := os.ReadFile(filepath.Join(at, pack.PatchFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = patch
+		}
+		if !bytes.Equal(patch, first) {
+			t.Errorf("repeat %d: %s\nand the first: %s", i, patch, first)
+		}
+	}
+	unchanged(t, work, before)
+}
+
+// remoteWork runs ten work items here and on the worker: the folder, the lines and the cores of the
+// receipts are the same.
+func remoteWork(t *testing.T, dir string) {
+	s := newSite(t, false, map[string]string{
+		"a": ": echo a >>log", "b": "a: rm gone", "c": "b: mkdir -p new/deep; echo c >new/deep/c", "d": "c: mv d/one d/three", "e": "d: chmod 755 d/two",
+		"f": "e: echo f >>log; echo f >f", "g": "f: ln log hard", "h": "g: rm -r new", "i": "h: cat log >sum; wc -c log >>sum", "j": "i: echo j >j",
+	})
+	here := s.cores(t)
+	if len(here) != 10 {
+		t.Fatalf("%d receipts", len(here))
+	}
+	c := startCluster(t, s.bench, dir, func(*exec.Cmd) {})
+	s.renew(t)
+	if stdout, stderr, code := c.remotely(t, s.args()...); code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	for i, core := range s.cores(t) {
+		if core != here[i] {
+			t.Errorf("receipt %d: %s, and here %s", i, core, here[i])
+		}
+	}
+	if what := differ(shot(t, s.tree()), s.end); what != "" {
+		t.Errorf("the folder: %s", what)
+	}
+	s.survives(t, "after a run on the worker")
+}
+
+// cores returns the hashes of the cores of a store's receipts, in the order of the history.
+func (s *site) cores(t *testing.T) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.store(), "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var l struct {
+			ID string `json:"receipt_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		receipt, err := os.ReadFile(filepath.Join(s.store(), "receipts", l.ID, "RECEIPT.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r struct {
+			Core string `json:"core_hash"`
+		}
+		if err := json.Unmarshal(receipt, &r); err != nil || r.Core == "" {
+			t.Fatalf("%v: %s", err, receipt)
+		}
+		list = append(list, r.Core)
+	}
+	return list
+}
+
+// remoteSuite asks an agent that is a command four cases, here and on the worker.
+func remoteSuite(t *testing.T, dir string) {
+	b := newBench(t)
+	if err := os.Mkdir(filepath.Join(b.dir, "tree"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, b.dir, "tree/kept", "kept")
+	agent := put(t, b.dir, "agent.json", `{"argv":["sh","-c","read request; echo >changed; id=${request#*case_id\\\":\\\"}; printf '{\"case_id\":\"%s\",\"version\":\"new\",\"proposed_actions\":[],\"events\":[],\"final_output\":{\"content_type\":\"text\",\"content\":\"%s after %s\"}}' \"${id%%\\\"*}\" \"$(cat kept)\" \"${#request}\""],"work":"tree"}`)
+	c := startCluster(t, b, dir, func(*exec.Cmd) {})
+	args := []string{"suite", "run", b.cases(t, "one", "two", "three", "four"), "--policy", "dev", "--run-id", "r", "--new", "exec:" + agent, "--out"}
+	here, there := filepath.Join(b.dir, "here", "out"), filepath.Join(b.dir, "there", "out")
+	stdout, stderr, code := b.run(t, append(args, here)...)
+	if code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := c.remotely(t, append(args, there)...); code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	alike(t, "on the worker", there, here)
+	for _, id := range []string{"one", "two", "three", "four"} {
+		if text, err := os.ReadFile(filepath.Join(there, "new", "r", id+".json")); err != nil || !bytes.Contains(text, []byte("kept after ")) {
+			t.Errorf("%v: %s", err, text)
+		}
+	}
+}
+
+// remoteRestricted: a worker without user namespaces gives confined isolation, and says so. A
+// profile that demands more is refused there, and nothing is started.
+func remoteRestricted(t *testing.T, dir string) {
+	b := newBench(t)
+	c := startCluster(t, b, dir, func(cmd *exec.Cmd) {
+		state := cmd.Args[3]
+		for _, d := range []string{state, filepath.Join(state, "work"), filepath.Join(state, "cas")} {
+			if err := errors.Join(os.MkdirAll(d, 0o777), os.Chmod(d, 0o777)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restrict(cmd)
+	})
+	intent := c.intentOf(t, "echo >out/second")
+	canary := filepath.Join(c.state, "canary")
+	for _, profile := range []string{"strict", "default"} {
+		stdout, stderr, code := c.remotely(t, "run", put(t, b.dir, "node.json", `{"goal":"Run","constraints":["now"],"actions":[{"kind":"write","path":"out/x.js","content":"require('fs').writeFileSync('`+canary+`','x')"},{"kind":"run","argv":["node","out/x.js"]}]}`), "--policy", profile, "--tree", b.work, "--mode", "execute-sandbox")
+		if code != cli.ExitError || stdout != "" || !strings.Contains(stderr, `"code":"RUN_E005"`) || !strings.Contains(stderr, "on the worker") || !strings.Contains(stderr, `"step":"`) {
+			t.Errorf("%s: exit status %d\n%s%s", profile, code, stdout, stderr)
+		}
+	}
+	if _, err := os.Stat(canary); err == nil {
+		t.Error("the command was started")
+	}
+	at := filepath.Join(b.dir, "pack")
+	stdout, stderr, code := c.remotely(t, "run", intent, "--policy", "dev", "--tree", b.work, "--mode", "execute-sandbox", "--pack", at)
+	if code != cli.ExitAccepted {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	runner, err := os.ReadFile(filepath.Join(at, pack.RunnerFile))
+	if err != nil || !bytes.Contains(runner, []byte(`"isolation_level":"standard"`)) || !bytes.Contains(runner, []byte("Landlock")) {
+		t.Errorf("%v: %s", err, runner)
+	}
+	here, _, _ := b.run(t, "run", intent, "--policy", "dev", "--tree", b.work, "--mode", "execute-sandbox")
+	if !bytes.Equal(subset(t, []byte(here)), subset(t, []byte(stdout))) {
+		t.Errorf("%s\nand here %s", stdout, here)
+	}
+}
+
+// kills kills the helper, the server or the worker's processes at moments that nobody chooses. The
+// command ends in a result or a RunError, the folder is as before or as the command made it, and
+// nothing is left running here.
+func (c *cluster) kills(t *testing.T) {
+	ends := map[string]int{}
+	for n := range rehearsal.Count(10, 100) {
+		work := c.origin(t, "tree-"+strconv.Itoa(n))
+		before := shot(t, work)
+		mark := fmt.Sprintf("0.8%05d", n+os.Getpid()%1000)
+		cmd, stdout, stderr := c.command(t, append(append([]string{"exec", "--policy", "dev", "--work", work}, c.flags...), "--", "sh", "-c", "echo more >>log; sleep "+mark)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		hung := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+		time.Sleep(rand.N(1500 * time.Millisecond))
+		what := []string{"helper", "server", "shim"}[n%3]
+		switch what {
+		case "helper":
+			for _, pid := range runningWith(t, c.flags[3]) {
+				if pid != strconv.Itoa(cmd.Process.Pid) {
+					kill(t, pid)
+				}
+			}
+		case "server":
+			c.stop()
+			c.serve(t, func(*exec.Cmd) {})
+		case "shim":
+			for _, pid := range append(runningWith(t, "fiador/shim"), runningWith(t, mark)...) {
+				if pid != strconv.Itoa(cmd.Process.Pid) {
+					kill(t, pid)
+				}
+			}
+		}
+		code := status(t, cmd.Wait())
+		if !hung.Stop() {
+			t.Fatalf("%s: it does not end\n%s%s", what, stdout, stderr)
+		}
+		ends[what+" "+strconv.Itoa(code)]++
+		gone(t, mark)
+		if left := runningWith(t, c.flags[3]); len(left) > 0 {
+			t.Errorf("%s: a helper is left: %q", what, left)
+		}
+		after := shot(t, work)
+		switch {
+		case code == 0:
+			if text, err := os.ReadFile(filepath.Join(work, "log")); err != nil || string(text) != "0\nmore\n" {
+				t.Errorf("%s: exit status 0, and log is %q, %v", what, text, err)
+			}
+		case after != before:
+			t.Errorf("%s: exit status %d\n%s\nthe folder was\n%s\nand is\n%s", what, code, stderr, before, after)
+		case code == 125 && !strings.Contains(stderr.String(), `"code":"RUN_E00`):
+			t.Errorf("%s: exit status %d\n%s", what, code, stderr)
+		}
+	}
+	t.Logf("%v", ends)
+}
+
+// kill kills a process that may have ended.
+func kill(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(n, syscall.SIGKILL)
+}
