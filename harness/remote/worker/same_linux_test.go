@@ -324,7 +324,7 @@ func TestSame(t *testing.T) {
 	t.Parallel()
 	for _, tier := range harnesstest.Tiers {
 		t.Run(string(tier), func(t *testing.T) {
-			h := harnesstest.NewTier(t, tier)
+			h := hostOf(t, tier)
 			work := folder(t)
 			list := lists(t, work)
 			for _, c := range scripts() {
