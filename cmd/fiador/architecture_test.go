@@ -344,6 +344,35 @@ func TestEngineHasNoServer(t *testing.T) {
 	}
 }
 
+// TestShimIsSmall: a worker gets the shim with each of its first tasks, so the shim reaches neither
+// the engine of policies nor the validator of schemas, nor what decides and judges.
+func TestShimIsSmall(t *testing.T) {
+	others := strings.Fields(`github.com/go-json-experiment/json/jsontext github.com/gowebpki/jcs github.com/theory/jsonpath github.com/theory/jsonpath/spec
+		golang.org/x/sys/unix golang.org/x/text/unicode/norm`)
+	all := imports(t)
+	seen := map[string]bool{}
+	var visit func(pkg string)
+	visit = func(pkg string) {
+		for _, p := range all[pkg] {
+			own, ours := strings.CutPrefix(p, module+"/")
+			switch {
+			case seen[p]:
+				continue
+			case !ours && strings.Contains(p, ".") && !slices.Contains(others, p):
+				t.Errorf("%s, which the shim needs, imports %s", pkg, p)
+			case own == "harness/execute" || own == "specs" || own == "policy":
+				t.Errorf("%s, which the shim needs, imports %s", pkg, p)
+			}
+			seen[p] = true
+			visit(own)
+		}
+	}
+	visit("cmd/fiador-shim")
+	if !seen[module+"/harness/sandbox"] {
+		t.Error("the shim reaches no sandbox: the test looks in the wrong place")
+	}
+}
+
 func TestMainIsShort(t *testing.T) {
 	b, err := os.ReadFile("main.go")
 	if err != nil {

@@ -107,7 +107,7 @@ func TestTree(t *testing.T) {
 			if err := os.Chmod(filepath.Join(tree, "mine"), 0o755); err != nil { // its owner alone could list it
 				t.Fatal(err)
 			}
-			s := specOf(sandbox.Full, sandbox.Action{Argv: []string{"sh", "-c", "cd /tree; find . | LC_ALL=C sort | xargs stat -c '%n %A %N'; cat a/* deep/*/*/* </dev/null; echo x >>a/file || echo read-only; ls /work"}})
+			s := specOf(sandbox.Full, sandbox.Action{Argv: []string{"sh", "-c", "cd /tree; find . | LC_ALL=C sort | xargs stat -c '%n %A %N'; cat a/* deep/*/*/* </dev/null; (echo x >>a/file) 2>/dev/null || echo read-only; ls /work"}})
 			s.Tree, s.ShowsTree = lists(t, tree), true
 			l := newAction(t, s, "", nil)
 			l.user = user
@@ -227,13 +227,21 @@ func TestOtherPlaces(t *testing.T) {
 	if a := l.perform(t); a.Refused != nil || len(a.Changes) != 1 {
 		t.Errorf("%s", a.result)
 	}
-	const noexec = "mount -t tmpfs -o noexec tmpfs \"$1\" && shift && exec \"$@\""
-	space := []string{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c"}
-	if out, err := exec.Command(space[0], append(space[1:], noexec, "sh", t.TempDir(), "true")...).CombinedOutput(); err != nil {
-		t.Skipf("no folder can be mounted here: %v %s", err, out)
+	const noexec = `mount -t tmpfs -o noexec tmpfs "$TMPDIR" && exec "$@"`
+	const nowhere = `mount --bind fiador/out fiador/out && mount -o remount,bind,noexec fiador/out && ` + noexec
+	space := func(script string) []string {
+		return []string{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"}
 	}
 	l = newAction(t, specOf(sandbox.Confined, sh("echo x >a")), "", nil)
-	l.through = append(space, noexec, "sh", l.temp)
+	l.through = space(nowhere)
+	if cmd, said := l.start(t); cmd.Wait() != nil {
+		t.Skipf("no folder can be mounted here: %s", said)
+	}
+	l.cleared(t, job.ResultFile, job.DataFile)
+	if a := l.read(t); a.Refused == nil || a.Refused.Kind != job.RefusedWorker || !strings.Contains(a.Refused.Message, "TMPDIR") {
+		t.Errorf("without a place to start from: %s", a.result)
+	}
+	l.through = space(noexec)
 	if a := l.perform(t); a.Refused != nil || len(a.Changes) != 1 {
 		t.Errorf("%s", a.result)
 	}

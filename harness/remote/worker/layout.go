@@ -25,12 +25,11 @@ func layOut(ctx context.Context, root *os.Root, scratch string, spec *job.Spec) 
 	if !spec.ShowsTree && len(spec.Tree) > 0 {
 		return refuse(job.RefusedSpec, "the spec has a tree and does not show it")
 	}
-	for name, list := range map[string][]job.Entry{job.WorkDir: spec.Work, job.TreeDir: spec.Tree} {
-		if err := lay(ctx, root, name, filepath.Join(scratch, name), list); err != nil {
-			return err
-		}
+	err := lay(ctx, root, job.WorkDir, filepath.Join(scratch, job.WorkDir), spec.Work)
+	if err == nil {
+		err = lay(ctx, root, job.TreeDir, filepath.Join(scratch, job.TreeDir), spec.Tree)
 	}
-	return nil
+	return err
 }
 
 // checkEntries refuses lists with too much, and entries that could stand at another place than

@@ -25,14 +25,13 @@ import (
 // written, or ctx ended. Perform makes its copies beneath the folder scratch and removes it.
 func Perform(ctx context.Context, dir, scratch string) error {
 	defer func() { _ = tree.RemoveAll(scratch) }() // a result stands, even if a copy stays
-	err := report(dir, func(root *os.Root, spec *job.Spec, r *job.Result, d *data) error {
+	return report(dir, func(root *os.Root, spec *job.Spec, r *job.Result, d *data) error {
 		err := layOut(ctx, root, scratch, spec)
 		if err == nil {
 			err = perform(ctx, scratch, spec, r, d)
 		}
 		return cmp.Or(ctx.Err(), err)
 	})
-	return err
 }
 
 // Refuse writes the outputs of an action that could not begin.
