@@ -61,6 +61,8 @@ func restart(ctx context.Context) error {
 	return fmt.Errorf("no copy of the shim can be started on the worker: set TMPDIR to a folder that allows it: %w", why)
 }
 
+// restartIn starts a copy in a new folder of a place. The copy removes the folder, unless it is
+// killed.
 func restartIn(ctx context.Context, place string) error {
 	err := os.MkdirAll(place, 0o755)
 	if err == nil {

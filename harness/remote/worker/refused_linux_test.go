@@ -208,17 +208,7 @@ func TestHostileLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newAction(t, specOf(sandbox.None), "", nil)
 			l.spec.Work = list
-			started := canaried(t, l)
-			var err error
-			if l.text, _, err = l.spec.Artifact(); err != nil {
-				l.text = nil
-				t.Logf("this is no spec by itself: %v", err)
-				return
-			}
-			refused(t, l, started, job.RefusedSpec)
-			if _, err := os.Lstat(filepath.Join(l.temp, "escaped")); err == nil {
-				t.Error("a file escaped")
-			}
+			refused(t, l, canaried(t, l), job.RefusedSpec)
 		})
 	}
 	// Both lists together.
