@@ -47,6 +47,8 @@ type answer struct {
 type helper struct {
 	t       *testing.T
 	in      io.WriteCloser
+	out     io.Reader
+	process *os.Process
 	answers chan answer
 	status  chan int
 
@@ -81,7 +83,7 @@ func startProcess(t *testing.T) *helper {
 	cmd.Stdout, cmd.Stderr = toTest, stderr
 	must(t, cmd.Start())
 	toTest.Close()
-	h := &helper{t: t, in: in, status: make(chan int, 1)}
+	h := &helper{t: t, in: in, process: cmd.Process, status: make(chan int, 1)}
 	h.listen(out)
 	go func() {
 		cmd.Wait()
@@ -94,6 +96,7 @@ func startProcess(t *testing.T) *helper {
 }
 
 func (h *helper) listen(out io.Reader) {
+	h.out = out
 	lines := bufio.NewReader(out)
 	forward := make(chan answer, 100)
 	go func() {

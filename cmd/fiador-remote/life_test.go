@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+)
+
+// endless makes a liar that takes actions and never ends them. The channel has one value for
+// each that it took.
+func endless(t *testing.T) (*liar, chan bool) {
+	l, began := newLiar(), make(chan bool, 10)
+	l.execute = func(n int, s stream) error {
+		if err := s.Send(&longrunningpb.Operation{Name: fmt.Sprint("operations/", n)}); err != nil {
+			return err
+		}
+		began <- true
+		<-s.Context().Done()
+		return nil
+	}
+	return l.serve(t), began
+}
+
+// TestStdinEnds: what runs is cancelled, at the server too, and the status is 0.
+func TestStdinEnds(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *helper{"inside": startInside, "process": startProcess} {
+		t.Run(name, func(t *testing.T) {
+			l, began := endless(t)
+			h := start(t)
+			h.greet(helloTo(l.address))
+			for _, id := range []string{"1", "2"} {
+				h.send(newTask(t, "is not run by a liar").set("id", id).ready())
+				h.want("accepted")
+				<-began
+			}
+			must(t, h.in.Close())
+			ids := map[string]bool{}
+			for range 2 {
+				a := h.want("failed")
+				ids[a.ID] = true
+				if a.Kind != kindCancelled || !a.MayHaveRun || !strings.Contains(a.Message, "stdin ended") {
+					t.Errorf("got %+v", a)
+				}
+			}
+			if status := <-h.status; status != 0 || len(ids) != 2 || len(l.canceled) != 2 {
+				t.Errorf("status %d, %v, cancelled %v", status, ids, l.canceled)
+			}
+		})
+	}
+}
+
+// TestStdinEndsInHello: a server that hangs does not keep the program.
+func TestStdinEndsInHello(t *testing.T) {
+	l, asked := newLiar(), make(chan bool, 1)
+	l.inspect = func(ctx context.Context, _ string) error { asked <- true; <-ctx.Done(); return ctx.Err() }
+	h := startInside(t)
+	h.send(helloTo(l.serve(t).address))
+	<-asked
+	must(t, h.in.Close())
+	if a := h.want("failed"); a.ID != "" || a.Kind != kindCancelled {
+		t.Errorf("got %+v", a)
+	}
+	<-h.status
+}
+
+func TestSignal(t *testing.T) {
+	l, began := endless(t)
+	h := startProcess(t)
+	h.greet(helloTo(l.address))
+	h.send(newTask(t, "is not run by a liar").ready())
+	h.want("accepted")
+	<-began
+	must(t, h.process.Signal(syscall.SIGTERM))
+	if a := h.want("failed"); a.Kind != kindCancelled || !strings.Contains(a.Message, "a signal came") {
+		t.Errorf("got %+v", a)
+	}
+	if status := <-h.status; status != 0 || len(l.canceled) != 1 {
+		t.Errorf("status %d, cancelled %v", status, l.canceled)
+	}
+}
+
+// TestBadLines: each ends the program with status 2, after what runs was cancelled.
+func TestBadLines(t *testing.T) {
+	for _, c := range []struct{ name, line, message string }{
+		{"garbage", "garbage", "not a JSON object"},
+		{"empty", "", "not a JSON object"},
+		{"array", "[]", "not a JSON object"},
+		{"unknown type", `{"type":"status"}`, `"status" is unknown`},
+		{"unknown member", `{"type":"cancel","id":"1","now":true}`, "unknown field"},
+		{"two values", `{"type":"cancel","id":"2"}{}`, "after top-level value"},
+		{"second hello", `{"type":"hello","version":1}`, "hello comes first, and once"},
+		{"no id", `{"type":"execute"}`, "no id"},
+		{"same id", `{"type":"execute","id":"1"}`, "runs already"},
+		{"not UTF-8", "{\"type\":\"cancel\",\"id\":\"\xff\"}", "UTF-8"},
+		{"too long", `{"type":"cancel","id":"` + strings.Repeat("x", maxLine) + `"}`, "more than 1048576 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, began := endless(t)
+			h := startInside(t)
+			h.greet(helloTo(l.address))
+			h.send(newTask(t, "is not run by a liar").ready())
+			h.want("accepted")
+			<-began
+			go h.in.Write([]byte(c.line + "\n")) // of a line that is too long, not all is read
+			if a := h.want("failed"); a.ID != "1" || a.Kind != kindCancelled {
+				t.Errorf("got %+v", a)
+			}
+			if a := h.want("failed"); a.ID != "" || a.Kind != kindConfig || !strings.Contains(a.Message, c.message) {
+				t.Errorf("got %+v, want %q", a, c.message)
+			}
+			if status := <-h.status; status != 2 || len(l.canceled) != 1 {
+				t.Errorf("status %d, cancelled %v", status, l.canceled)
+			}
+		})
+	}
+	h := startInside(t)
+	h.send(newTask(t, "is not run").ready())
+	if a := h.want("failed"); a.Kind != kindConfig || !strings.Contains(a.Message, "hello comes first") || <-h.status != 2 {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// TestSideBySide: two actions run at once, and an answer belongs to its id. With parallel 1,
+// the second waits.
+func TestSideBySide(t *testing.T) {
+	l := newLiar()
+	var both sync.WaitGroup
+	both.Add(2)
+	l.execute = func(_ int, s stream) error {
+		both.Done()
+		both.Wait() // for ever, if they ran one after the other
+		return l.finish(s)
+	}
+	l.serve(t)
+	h := startInside(t)
+	h.greet(helloTo(l.address, map[string]any{"parallel": 2}))
+	tasks := map[string]*task{"1": newTask(t, "is not run"), "2": newTask(t, "is not run by a liar")}
+	for id, k := range tasks {
+		h.send(k.set("id", id).ready())
+	}
+	seen := map[string]bool{}
+	for range 4 {
+		if a := h.next(); a.Type == "done" {
+			seen[a.ID] = true
+			tasks[a.ID].made(a)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("done: %v", seen)
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	l, began := endless(t)
+	h := startInside(t)
+	h.greet(helloTo(l.address, map[string]any{"parallel": 1}))
+	h.send(newTask(t, "is not run").ready())
+	h.want("accepted")
+	<-began
+	h.send(newTask(t, "is not run").set("id", "2").ready())
+	h.send(map[string]any{"type": "cancel", "id": "3"}) // unknown, as one that has just ended is
+	h.send(map[string]any{"type": "cancel", "id": "2"})
+	if a := h.want("failed"); a.ID != "2" || a.Kind != kindCancelled || a.MayHaveRun {
+		t.Errorf("got %+v", a)
+	}
+	h.send(newTask(t, "is not run").set("id", "4").ready())
+	h.send(map[string]any{"type": "cancel", "id": "1"})
+	if a := h.want("failed"); a.ID != "1" || !a.MayHaveRun {
+		t.Errorf("got %+v", a)
+	}
+	if a := h.want("accepted"); a.ID != "4" || l.count("Execute") != 2 {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// TestStdoutCloses: the program ends when nobody reads its answers any more.
+func TestStdoutCloses(t *testing.T) {
+	l := newLiar().serve(t)
+	h := startProcess(t)
+	h.greet(helloTo(l.address))
+	must(t, h.out.(*os.File).Close())
+	h.send(newTask(t, "is not run by a liar").ready())
+	if status := <-h.status; status == 0 {
+		t.Error("status 0")
+	}
+}
