@@ -66,8 +66,9 @@ type action struct {
 }
 
 func (e *execute) check() error {
-	if len(e.Argv) == 0 || len(e.Outputs) == 0 || len(e.Outputs) != len(e.MaxBytes) || e.TimeoutMS < 1 {
-		return errors.New("argv, outputs, as many max_bytes, and timeout_ms are needed")
+	const most = 32 // with paths of 4096 bytes, "done" still fits into a line
+	if len(e.Argv) == 0 || len(e.Outputs) == 0 || len(e.Outputs) > most || len(e.Outputs) != len(e.MaxBytes) || e.TimeoutMS < 1 {
+		return fmt.Errorf("argv, outputs (at most %d), as many max_bytes, and timeout_ms are needed", most)
 	}
 	if !filepath.IsAbs(e.Root) || !filepath.IsAbs(e.Out) {
 		return errors.New("root and out have to be absolute paths")

@@ -113,6 +113,8 @@ func TestExecuteRefused(t *testing.T) {
 	playAll(t, []lie{
 		{name: "no argv", task: func(k *task) { k.set("argv", []string{}) }, want: kindConfig, message: "argv"},
 		{name: "no outputs", task: func(k *task) { k.set("outputs", []string{}).set("max_bytes", []int64{}) }, want: kindConfig, message: "outputs"},
+		{name: "too many outputs", task: func(k *task) { k.set("outputs", make([]string, 33)).set("max_bytes", make([]int64, 33)) }, want: kindConfig, message: "at most 32"},
+		{name: "long output", task: func(k *task) { k.set("outputs", []string{strings.Repeat("x", 4097)}) }, want: kindConfig, message: "4096 bytes"},
 		{name: "no bound", task: func(k *task) { k.set("max_bytes", []int64{}) }, want: kindConfig, message: "max_bytes"},
 		{name: "negative bound", task: func(k *task) { k.set("max_bytes", []int64{-1}) }, want: kindConfig, message: "bound"},
 		{name: "no timeout", task: func(k *task) { k.set("timeout_ms", 0) }, want: kindConfig, message: "timeout_ms"},

@@ -225,13 +225,11 @@ func (k *task) ready() map[string]any {
 	return k.request
 }
 
-// made returns the bytes of an output and checks that nothing else stands in the folder.
+// made returns the bytes of the first output and checks that nothing else was made.
 func (k *task) made(a answer) []byte {
 	k.t.Helper()
-	entries, err := os.ReadDir(k.request["out"].(string))
-	must(k.t, err)
-	if len(entries) != len(a.Files) || len(a.Files) == 0 {
-		k.t.Fatalf("%d files in the folder, %d in the answer", len(entries), len(a.Files))
+	if entries := k.left(); len(entries) != len(a.Files) || len(a.Files) == 0 {
+		k.t.Fatalf("%v in the folder, %v in the answer", entries, a.Files)
 	}
 	data, err := os.ReadFile(filepath.Join(k.request["out"].(string), filepath.Base(a.Files[0].Path)))
 	must(k.t, err)
@@ -243,11 +241,22 @@ func (k *task) made(a answer) []byte {
 
 func (k *task) nothingMade() {
 	k.t.Helper()
-	entries, err := os.ReadDir(k.request["out"].(string))
-	must(k.t, err)
-	if len(entries) > 0 {
+	if entries := k.left(); len(entries) > 0 {
 		k.t.Errorf("%v is left", entries)
 	}
+}
+
+// left returns what stands in the folder of outputs. Beside it, nothing may be new.
+func (k *task) left() []os.DirEntry {
+	k.t.Helper()
+	beside, err := os.ReadDir(k.dir)
+	must(k.t, err)
+	if fmt.Sprint(beside) != "[d out/ - root.jsonl d source/]" {
+		k.t.Errorf("beside the folder of outputs stand %v", beside)
+	}
+	entries, err := os.ReadDir(k.request["out"].(string))
+	must(k.t, err)
+	return entries
 }
 
 func must(t *testing.T, err error) {

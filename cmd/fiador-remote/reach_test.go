@@ -155,8 +155,7 @@ func TestHeaders(t *testing.T) {
 	const token = "s3cr3t-T0ken&<1>"
 	for _, fails := range []bool{false, true} {
 		var calls atomic.Int32
-		var l *liar
-		l = newLiar()
+		l := newLiar()
 		l.inspect = func(ctx context.Context, method string) error {
 			md, _ := metadata.FromIncomingContext(ctx)
 			if strings.Join(md["authorization"], "") != "Bearer "+token || strings.Join(md["x-key"], "") != token[:6] {

@@ -122,8 +122,11 @@ func (in *input) check() error {
 	return nil
 }
 
-// checkPath refuses what is not a clean path below a root.
+// checkPath refuses what is not a clean path below a root, and what no system would open.
 func checkPath(p string) error {
+	if len(p) > 4096 {
+		return fmt.Errorf("a path has more than 4096 bytes: %.40q", p)
+	}
 	if p == "" || p == "." || p == ".." || path.Clean(p) != p || p[0] == '/' || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
 		return fmt.Errorf("%q is not a clean relative path", p)
 	}
