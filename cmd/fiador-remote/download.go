@@ -117,7 +117,7 @@ func (a *action) outputs(said *repb.ActionResult, stderr string) ([]*repb.Output
 	return outputs, nil
 }
 
-// readBatches reads small blobs and returns those that are what they have to be. The others
+// readBatches reads small blobs and returns what came, which is not checked yet. The others
 // are left for ByteStream, as are all where the server has no BatchReadBlobs.
 func (a *action) readBatches(ctx context.Context, small []digest) map[digest][]byte {
 	read := map[digest][]byte{}
@@ -134,9 +134,7 @@ func (a *action) readBatches(ctx context.Context, small []digest) map[digest][]b
 			a.noBatchReads.Store(true)
 		}
 		for _, r := range answer.GetResponses() {
-			if d := digestFrom(r.GetDigest()); digestOf(r.GetData()) == d {
-				read[d] = r.Data
-			}
+			read[digestFrom(r.GetDigest())] = r.GetData()
 		}
 	}
 	return read

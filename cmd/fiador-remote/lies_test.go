@@ -146,7 +146,6 @@ func TestOutputLies(t *testing.T) {
 			}
 		}, calls: map[string]int{"Read": 3}},
 		{name: "blob gone", lie: func(l *liar) { delete(l.blobs, digestOf([]byte(made)).hash) }, want: kindLost, message: "NotFound", mayRun: true},
-		{name: "no batch reads", lie: func(l *liar) { l.noBatchReads = true }, calls: map[string]int{"BatchReadBlobs": 1, "Read": 1}},
 		{name: "huge declared size", lie: changeResult(func(r *repb.ActionResult) { r.OutputFiles[0].Digest.SizeBytes = 1 << 50 }),
 			want: kindBroken, message: "1048576 are allowed", mayRun: true, calls: map[string]int{"Read": 0, "BatchReadBlobs": 0}},
 		{name: "another declared size", lie: changeResult(func(r *repb.ActionResult) { r.OutputFiles[0].Digest.SizeBytes++ }), want: kindBroken, message: wrong, mayRun: true},
@@ -313,6 +312,9 @@ func TestUploadLies(t *testing.T) {
 	}
 	playAll(t, []lie{
 		{name: "large", task: large, calls: map[string]int{"Write": 1}},
+		{name: "no room in a batch", task: func(k *task) { k.file("in/empty", nil, false) }, lie: func(l *liar) {
+			l.capabilities.CacheCapabilities.MaxBatchTotalSizeBytes = 1
+		}, calls: map[string]int{"BatchUpdateBlobs": 0, "BatchReadBlobs": 0, "Write": 6, "Read": 1}},
 		{name: "fewer taken", task: large, lie: answers(17), want: kindBroken, message: "took 17 bytes of 4000000", calls: map[string]int{"Write": 4, "Execute": 0}},
 		{name: "not stored", task: large, lie: answers(4_000_000), want: kindLost, message: "a blob is missing", calls: map[string]int{"Write": 4, "Execute": 4}},
 		{name: "write hangs", task: large, hello: map[string]any{"wait_ms": 300}, lie: func(l *liar) {
@@ -387,5 +389,25 @@ func TestParts(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was sent %d times", hash, n)
 		}
+	}
+}
+
+// TestNoBatchReads: a server without BatchReadBlobs is asked for it once.
+func TestNoBatchReads(t *testing.T) {
+	l := newLiar()
+	l.noBatchReads = true
+	l.serve(t)
+	h := startInside(t)
+	h.greet(helloTo(l.address))
+	for range 3 {
+		k := newTask(t, "is not run by a liar")
+		h.send(k.ready())
+		h.want("accepted")
+		if got := k.made(h.want("done")); string(got) != made {
+			t.Errorf("got %q", got)
+		}
+	}
+	if asked, read := l.count("BatchReadBlobs"), l.count("Read"); asked != 1 || read != 3 {
+		t.Errorf("%d calls of BatchReadBlobs, %d of Read", asked, read)
 	}
 }

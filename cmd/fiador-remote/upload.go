@@ -202,14 +202,13 @@ func (c *client) writeStream(ctx context.Context, d digest, b blob, wait grpc.Ca
 	}
 	name := c.resource(fmt.Sprintf("uploads/%s/blobs/%s/%d", uuid(), d.hash, d.size))
 	sum, sent := sha256.New(), int64(0)
-	for sent < d.size {
+	for finish := false; !finish; {
 		chunk := make([]byte, min(chunkBytes, d.size-sent))
 		if err := readChunk(from, chunk, sum, d, sent); err != nil {
 			return changed(b, err)
 		}
-		err := stream.Send(&bytestream.WriteRequest{
-			ResourceName: name, WriteOffset: sent, Data: chunk, FinishWrite: sent+int64(len(chunk)) == d.size,
-		})
+		finish = sent+int64(len(chunk)) == d.size
+		err := stream.Send(&bytestream.WriteRequest{ResourceName: name, WriteOffset: sent, Data: chunk, FinishWrite: finish})
 		if err == io.EOF {
 			break // the server has answered: it has the blob already, or an error
 		}
