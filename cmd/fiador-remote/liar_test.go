@@ -55,8 +55,8 @@ type liar struct {
 	blobs    map[string][]byte
 	calls    map[string]int
 	canceled []string
-	batches  []int // bytes of the data in each
-	asked    []int // digests in each call of FindMissingBlobs
+	batches  [][2]int // blobs and bytes in each
+	asked    []int    // digests in each call of FindMissingBlobs
 	uploads  map[string]int
 }
 
@@ -182,7 +182,7 @@ func (l *liar) BatchUpdateBlobs(_ context.Context, r *repb.BatchUpdateBlobsReque
 		})
 	}
 	l.mu.Lock()
-	l.batches = append(l.batches, size)
+	l.batches = append(l.batches, [2]int{len(r.Requests), size})
 	l.mu.Unlock()
 	if l.update != nil {
 		l.update(answer)
@@ -262,8 +262,8 @@ func (l *liar) Write(s bytestream.ByteStream_WriteServer) error {
 }
 
 func (l *liar) Execute(r *repb.ExecuteRequest, s stream) error {
-	if !r.SkipCacheLookup {
-		return status.Error(codes.InvalidArgument, "the cache is asked")
+	if !r.SkipCacheLookup || !r.InlineStderr {
+		return status.Error(codes.InvalidArgument, "the cache is asked, or stderr is not")
 	}
 	if err := l.whole(r.ActionDigest); err != nil {
 		return err

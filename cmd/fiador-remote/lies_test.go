@@ -356,38 +356,42 @@ func TestUploadLies(t *testing.T) {
 	})
 }
 
-// TestParts: many blobs are asked for in parts and sent within the server's limit, and each
-// once.
+// TestParts: many blobs are asked for in parts and sent within the limits, and each once.
 func TestParts(t *testing.T) {
-	l := newLiar()
-	l.capabilities.CacheCapabilities.MaxBatchTotalSizeBytes = 2000
-	l.serve(t)
-	k := newTask(t, "is not run by a liar").file("in/large", make([]byte, 2000), false).file("in/same", make([]byte, 2000), true)
-	for i := range 12_000 {
-		k.file(fmt.Sprintf("in/%d/%d", i%100, i), fmt.Append(nil, i), false)
-	}
-	h := startInside(t)
-	if a := h.greet(helloTo(l.address)); a.Server.MaxBatchBytes != 2000 {
-		t.Errorf("got %+v", a)
-	}
-	h.send(k.ready())
-	h.want("accepted")
-	a := h.want("done")
-	if len(l.asked) != 2 || l.asked[0] != 10_000 {
-		t.Errorf("asked for %d", l.asked)
-	}
-	for _, size := range l.batches {
-		if size > 2000 {
-			t.Errorf("a batch of %d bytes", size)
+	for limit, streams := range map[int64]int{2000: 1, 0: 0} {
+		l := newLiar()
+		l.capabilities.CacheCapabilities.MaxBatchTotalSizeBytes = limit
+		l.serve(t)
+		k := newTask(t, "is not run by a liar").file("in/large", make([]byte, 2000), false).file("in/same", make([]byte, 2000), true)
+		for i := range 12_000 {
+			k.file(fmt.Sprintf("in/%d/%d", i%100, i), fmt.Append(nil, i), false)
 		}
-	}
-	// 12 000 files, one large one, the root, in, its folders, command and action.
-	if want := int64(12_000 + 1 + 2 + 100 + 2); a.Ephemeral.UploadedFiles != want || len(l.uploads) != int(want) {
-		t.Errorf("%+v, want %d", a.Ephemeral, want)
-	}
-	for hash, n := range l.uploads {
-		if n != 1 {
-			t.Errorf("%s was sent %d times", hash, n)
+		h := startInside(t)
+		if a := h.greet(helloTo(l.address)); a.Server.MaxBatchBytes != limit {
+			t.Errorf("got %+v", a)
+		}
+		h.send(k.ready())
+		h.want("accepted")
+		a := h.want("done")
+		if len(l.asked) != 2 || l.asked[0] != 10_000 {
+			t.Errorf("asked for %d", l.asked)
+		}
+		for _, batch := range l.batches {
+			if batch[0] > 1000 || limit > 0 && batch[1] > int(limit) {
+				t.Errorf("a batch of %d blobs and %d bytes", batch[0], batch[1])
+			}
+		}
+		// 12 000 files, one large one, the root, in, its folders, command and action.
+		if want := 12_000 + 1 + 2 + 100 + 2; a.Ephemeral.UploadedFiles != int64(want) || len(l.uploads) != want {
+			t.Errorf("%+v, want %d", a.Ephemeral, want)
+		}
+		for hash, n := range l.uploads {
+			if n != 1 {
+				t.Errorf("%s was sent %d times", hash, n)
+			}
+		}
+		if got := l.count("Write"); got < streams || limit == 0 && got > 0 {
+			t.Errorf("%d streams", got)
 		}
 	}
 }

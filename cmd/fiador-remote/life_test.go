@@ -6,8 +6,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 )
@@ -156,7 +158,35 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
+// TestOneAtATime: with parallel 1, actions wait for each other.
 func TestOneAtATime(t *testing.T) {
+	l := newLiar()
+	var now, most atomic.Int32
+	l.execute = func(_ int, s stream) error {
+		most.Store(max(most.Load(), now.Add(1)))
+		time.Sleep(20 * time.Millisecond) // long enough for another one to come
+		now.Add(-1)
+		return l.finish(s)
+	}
+	h := startInside(t)
+	h.greet(helloTo(l.serve(t).address, map[string]any{"parallel": 1}))
+	for id := range 5 {
+		h.send(newTask(t, "is not run by a liar").set("id", fmt.Sprint(id)).ready())
+	}
+	for done := 0; done < 5; {
+		if a := h.next(); a.Type == "done" {
+			done++
+		} else if a.Type != "accepted" {
+			t.Fatalf("got %+v", a)
+		}
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d actions at once", most.Load())
+	}
+}
+
+// TestCancelWaiting: an action that has no slot yet is cancelled like one that runs.
+func TestCancelWaiting(t *testing.T) {
 	l, began := endless(t)
 	h := startInside(t)
 	h.greet(helloTo(l.address, map[string]any{"parallel": 1}))

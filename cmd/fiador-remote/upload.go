@@ -103,16 +103,12 @@ func (c *client) parts(digests []digest) (parts [][]digest) {
 	var size int64
 	for _, d := range digests {
 		with := d.size + entryBytes
-		if with > c.batch {
-			parts = append(parts, []digest{d})
-			continue
-		}
-		if size+with > c.batch || len(batch) == sentAtOnce {
+		if len(batch) > 0 && (size+with > c.batch || len(batch) == sentAtOnce) {
 			parts, batch, size = append(parts, batch), nil, 0
 		}
 		batch, size = append(batch, d), size+with
 	}
-	if batch != nil {
+	if len(batch) > 0 {
 		parts = append(parts, batch)
 	}
 	return parts
