@@ -18,39 +18,23 @@ import (
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"google.golang.org/genproto/googleapis/bytestream"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
-const (
-	attempts   = 4
-	firstPause = 250 * time.Millisecond // doubled after each attempt
-	// batchBytes bounds a batch where the server names no lower limit: with the rest of the
-	// message it stays below the 4 MiB that gRPC allows by default.
-	batchBytes = 3_500_000
-)
+// batchBytes bounds a batch where the server names no lower limit: with the rest of the
+// message it stays below the 4 MiB that gRPC allows by default.
+const batchBytes = 3_500_000
 
 // tlsFiles are absolute paths of PEM files.
 type tlsFiles struct {
 	CA   string `json:"ca"`
 	Cert string `json:"cert"`
 	Key  string `json:"key"`
-}
-
-// server is what GetCapabilities says.
-type server struct {
-	LowAPI          string   `json:"low_api"`
-	HighAPI         string   `json:"high_api"`
-	DigestFunctions []string `json:"digest_functions"`
-	Execution       bool     `json:"execution"`
-	MaxBatchBytes   int64    `json:"max_batch_bytes"` // 0: it names no limit
 }
 
 // client calls one server, or two if the blobs are elsewhere.
@@ -208,138 +192,4 @@ func (c *client) outgoing(ctx context.Context, actionID string) context.Context 
 	md := c.metadata.Copy()
 	md.Set("build.bazel.remote.execution.v2.requestmetadata-bin", string(data))
 	return metadata.NewOutgoingContext(ctx, md)
-}
-
-// within bounds a phase by d. Its cause is then a failure that names d.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d, failf(kindLost, "no answer within %s", d))
-}
-
-// retry calls f until it succeeds, fails for good, or has failed as often as it may. From
-// the second attempt on, calls wait for a connection, as a server may be starting again.
-func retry(ctx context.Context, f func(grpc.CallOption) error) error {
-	pause := firstPause
-	for n := 1; ; n++ {
-		err := f(grpc.WaitForReady(n > 1))
-		var failed *failure
-		if !errors.As(err, &failed) || !failed.again || n == attempts {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fault(ctx, failed.message, context.Cause(ctx))
-		}
-		pause *= 2
-	}
-}
-
-// fault makes a failure of the error of a call. If ctx has ended, its cause is what counts.
-func fault(ctx context.Context, what string, err error) *failure {
-	if until, ok := ctx.Deadline(); ok && status.Code(err) == codes.DeadlineExceeded && time.Until(until) < time.Second {
-		<-ctx.Done() // the server's clock was first
-	}
-	var failed *failure
-	if ctx.Err() != nil && errors.As(context.Cause(ctx), &failed) {
-		text := what + ": " + failed.message
-		if s, ok := status.FromError(err); ok && strings.Contains(s.Message(), "connection error") {
-			text += ": " + s.Message()
-		}
-		return &failure{kind: failed.kind, message: text}
-	}
-	if errors.As(err, &failed) {
-		return failed
-	}
-	s := status.Convert(err)
-	failed = failf(kindLost, "%s: %s (%s)", what, s.Message(), s.Code())
-	switch s.Code() {
-	case codes.Unavailable, codes.Aborted, codes.Internal:
-		failed.again = true
-		// A server that is not who it has to be does not become so.
-		if strings.Contains(s.Message(), "tls: failed to verify certificate") {
-			failed.again, failed.kind = false, kindConfig
-		}
-	case codes.ResourceExhausted:
-		failed.again, failed.kind = true, kindBusy
-	case codes.FailedPrecondition:
-		failed.again = missesBlob(s)
-	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
-		failed.kind = kindConfig
-	}
-	return failed
-}
-
-// missesBlob says whether the server lacks an input, so that it can be uploaded again.
-func missesBlob(s *status.Status) bool {
-	for _, detail := range s.Details() {
-		if p, ok := detail.(*errdetails.PreconditionFailure); ok {
-			for _, v := range p.Violations {
-				if v.Type == "MISSING" {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// greet asks the server what it can do and refuses it if that is not enough.
-func (c *client) greet(ctx context.Context) (*server, error) {
-	ctx, cancel := within(c.outgoing(ctx, ""), time.Duration(c.hello.WaitMS)*time.Millisecond)
-	defer cancel()
-	ask := func(from repb.CapabilitiesClient) (answer *repb.ServerCapabilities, err error) {
-		err = retry(ctx, func(grpc.CallOption) error {
-			if answer, err = from.GetCapabilities(ctx, &repb.GetCapabilitiesRequest{InstanceName: c.hello.Instance}); err != nil {
-				return fault(ctx, "GetCapabilities", err)
-			}
-			return nil
-		})
-		return answer, err
-	}
-	said, err := ask(c.capabilities)
-	if err != nil {
-		return nil, err
-	}
-	cache := said.GetCacheCapabilities()
-	if c.casCapabilities != nil {
-		at, err := ask(c.casCapabilities)
-		if err != nil {
-			return nil, err
-		}
-		cache = at.GetCacheCapabilities()
-	}
-	return c.accept(said, cache)
-}
-
-func (c *client) accept(said *repb.ServerCapabilities, cache *repb.CacheCapabilities) (*server, error) {
-	low, high := said.GetLowApiVersion(), said.GetHighApiVersion()
-	execution := said.GetExecutionCapabilities()
-	s := &server{
-		LowAPI:    fmt.Sprintf("%d.%d", low.GetMajor(), low.GetMinor()),
-		HighAPI:   fmt.Sprintf("%d.%d", high.GetMajor(), high.GetMinor()),
-		Execution: execution.GetExecEnabled(), MaxBatchBytes: cache.GetMaxBatchTotalSizeBytes(),
-	}
-	functions := execution.GetDigestFunctions()
-	if len(functions) == 0 {
-		functions = []repb.DigestFunction_Value{execution.GetDigestFunction()}
-	}
-	for _, f := range functions {
-		if slices.Contains(cache.GetDigestFunctions(), f) {
-			s.DigestFunctions = append(s.DigestFunctions, f.String())
-		}
-	}
-	switch {
-	case high.GetMajor() < 2:
-		return nil, failf(kindConfig, "the server speaks REAPI up to %s; 2.0 is needed", s.HighAPI)
-	case low.GetMajor() > 2:
-		return nil, failf(kindConfig, "the server speaks REAPI from %s on; 2.0 is needed", s.LowAPI)
-	case !s.Execution:
-		return nil, failf(kindConfig, "the server executes nothing for instance %q", c.hello.Instance)
-	case !slices.Contains(s.DigestFunctions, "SHA256"):
-		return nil, failf(kindConfig, "the server does not take SHA-256 for both blobs and actions")
-	}
-	if s.MaxBatchBytes > 0 {
-		c.batch = min(c.batch, s.MaxBatchBytes)
-	}
-	return s, nil
 }

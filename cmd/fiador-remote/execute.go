@@ -67,8 +67,8 @@ type action struct {
 
 func (e *execute) check() error {
 	const most = 32 // with paths of 4096 bytes, "done" still fits into a line
-	if len(e.Argv) == 0 || len(e.Outputs) == 0 || len(e.Outputs) > most || len(e.Outputs) != len(e.MaxBytes) || e.TimeoutMS < 1 {
-		return fmt.Errorf("argv, outputs (at most %d), as many max_bytes, and timeout_ms are needed", most)
+	if len(e.Argv) == 0 || len(e.Outputs) == 0 || len(e.Outputs) > most || len(e.Outputs) != len(e.MaxBytes) || e.TimeoutMS < 1 || e.TimeoutMS > 7*24*3600*1000 {
+		return fmt.Errorf("argv, outputs (at most %d), as many max_bytes, and timeout_ms of at most a week are needed", most)
 	}
 	if !filepath.IsAbs(e.Root) || !filepath.IsAbs(e.Out) {
 		return errors.New("root and out have to be absolute paths")
