@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -339,6 +340,26 @@ func TestEngineHasNoServer(t *testing.T) {
 		for _, bad := range []string{"/sdk", "/server", "/plugins", "/runtime", "/download", "/rego"} {
 			if strings.HasPrefix(p, "github.com/open-policy-agent/opa") && strings.HasSuffix(p, bad) {
 				t.Errorf("policy imports %s", p)
+			}
+		}
+	}
+}
+
+// TestProgramIsLight: what speaks to clusters, to databases and to clouds is in programs of their
+// own, so that fiador stays small and starts fast.
+func TestProgramIsLight(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/harness/remote") {
+		t.Error("fiador has no remote execution: the test looks in the wrong place")
+	}
+	for _, p := range deps {
+		for _, heavy := range []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto", "github.com/bazelbuild/", "github.com/transparency-dev/tessera", "cloud.google.com/", "github.com/aws/", "github.com/Azure/"} {
+			if p == "database/sql" || p == heavy || strings.HasPrefix(p, strings.TrimSuffix(heavy, "/")+"/") {
+				t.Errorf("fiador needs %s", p)
 			}
 		}
 	}
