@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,6 +79,7 @@ func TestRemotely(t *testing.T) {
 	t.Run("work", func(t *testing.T) { remoteWork(t, dir) })
 	t.Run("suite", func(t *testing.T) { remoteSuite(t, dir) })
 	t.Run("restricted", func(t *testing.T) { remoteRestricted(t, dir) })
+	t.Run("page", func(t *testing.T) { remotePage(t, dir) })
 	t.Run("kills", func(t *testing.T) { newCluster(t, dir).kills(t) })
 }
 
@@ -189,7 +191,7 @@ func remoteScripts() []string {
 		"true", "exit 3", "echo hi >out/hi", "echo hi; echo ho >&2", "mkdir -p out/a/b/c; echo x >out/a/b/c/d", "echo more >>log", "rm gone", "rm -r d", "mv log moved",
 		"chmod 755 log", "cp log copy; rm log", "kill -SEGV $$", "kill -TERM $$", "seq 1 50000", "head -c 300000 /dev/zero", "ln -s log link", "touch 'a name with spaces'",
 		"echo x >Log", "mkfifo pipe", "cat nowhere", "exec nowhere", "env | sort", "id; hostname; pwd; umask", "ls -la /tree | wc -c >/dev/null; ls", "echo x >.git/hooks", "mkdir .github; echo x >.github/a",
-		"cat log d/one d/two >out/all", "find . -type f | sort >out/list", "tar cf out/t.tar --sort=name --mtime=@0 d", "node -e \"require('fs').writeFileSync('out/n', 'node')\"",
+		"cat log d/one d/two >out/all", "list=$(find . -type f | sort); echo \"$list\" >out/list", "tar cf out/t.tar --sort=name --mtime=@0 d", "node -e \"require('fs').writeFileSync('out/n', 'node')\"",
 	}
 	return list
 }
@@ -402,6 +404,31 @@ func remoteRestricted(t *testing.T, dir string) {
 	}
 }
 
+// remotePage runs the commands of docs/remote.md. Helper and shim lie beside the program.
+func remotePage(t *testing.T, dir string) {
+	needSandbox(t, "node", "sh", "wc")
+	beside := filepath.Dir(command(t).Path)
+	for name, as := range map[string]string{"fiador-remote": "fiador-remote", "fiador-shim": "fiador-shim-linux-" + runtime.GOARCH} {
+		if err := os.Link(filepath.Join(dir, name), filepath.Join(beside, as)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cluster{bench: newBench(t), port: 18980, state: t.TempDir()}
+	c.serve(t, func(*exec.Cmd) {})
+	defer c.stop()
+	src, err := os.ReadFile(root + "/docs/remote.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := runPage(t, string(src))
+	for _, fault := range p.faults() {
+		t.Errorf("docs/remote.md:%s", fault)
+	}
+	if len(p.steps) < 10 {
+		t.Errorf("only %d commands found", len(p.steps))
+	}
+}
+
 // kills kills the helper, the server or the worker's processes at moments that nobody chooses. The
 // command ends in a result or a RunError, the folder is as before or as the command made it, and
 // nothing is left running here.
@@ -410,13 +437,13 @@ func (c *cluster) kills(t *testing.T) {
 	for n := range rehearsal.Count(10, 100) {
 		work := c.origin(t, "tree-"+strconv.Itoa(n))
 		before := shot(t, work)
-		mark := fmt.Sprintf("0.8%05d", n+os.Getpid()%1000)
+		mark := fmt.Sprintf("0.4%05d", n+os.Getpid()%1000)
 		cmd, stdout, stderr := c.command(t, append(append([]string{"exec", "--policy", "dev", "--work", work}, c.flags...), "--", "sh", "-c", "echo more >>log; sleep "+mark)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		hung := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
-		time.Sleep(rand.N(1500 * time.Millisecond))
+		time.Sleep(rand.N(900 * time.Millisecond))
 		what := []string{"helper", "server", "shim"}[n%3]
 		switch what {
 		case "helper":

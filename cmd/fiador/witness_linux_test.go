@@ -489,6 +489,7 @@ func (w *witness) pages(t *testing.T) {
 	delete(src, "docs/cli.md")        // its examples stand for each command alone
 	delete(src, "docs/installing.md") // it runs in the folder of a release
 	delete(src, "docs/comparison.md") // it needs programs that the benchmark installs
+	delete(src, "docs/remote.md")     // it needs a cluster: TestRemotely runs it
 	delete(src, "docs/suites.md")     // its agents write the time
 	delete(src, "docs/comparing.md")  // its runs have the time that an agent took
 	path := needSafeRun(t)
