@@ -50,6 +50,9 @@ func Environment(*cli.App) *cobra.Command {
   FIADOR_LEDGER_KEY
                   private key of the ledger, the key itself; --ledger-key, which
                   names its file, wins over it
+  FIADOR_REMOTE   document of a build cluster, like --remote, which wins over it
+  names that its headers list
+                  values that are sent to the cluster's server
   FIADOR_PACK_KEY the private key that signs packs, the key itself; --key of pack
                   sign, which names its file, wins over it
   one that --model-adapters names as key_env
