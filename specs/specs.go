@@ -73,6 +73,8 @@ const (
 	KindPolicyInput      Kind = "policy-input"
 	KindProfile          Kind = "profile"
 	KindRemote           Kind = "remote"
+	KindRemoteSpec       Kind = "remote-spec"
+	KindRemoteResult     Kind = "remote-result"
 	KindRunError         Kind = "run-error"
 	KindRunResult        Kind = "run-result"
 	KindServer           Kind = "server"
@@ -194,7 +196,7 @@ func Names() []string {
 	return []string{
 		string(KindAdapter), string(KindAgentAnswer), string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
 		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
-		string(KindProfile), string(KindRemote), string(KindRunError), string(KindRunResult),
+		string(KindProfile), string(KindRemoteResult), string(KindRemoteSpec), string(KindRemote), string(KindRunError), string(KindRunResult),
 		string(KindServer), string(KindSuiteAgent), string(KindSuiteManifest), string(KindSuiteCase), string(KindSuiteCases), string(KindSuiteCompare), string(KindSuiteEvaluation), string(KindSuiteFailureMeta), string(KindSuiteRedact), string(KindSuiteRun),
 		string(KindToolIndex), string(KindToolIO), string(KindTool), string(KindWorkAgents), string(KindWorkPlan),
 		string(KindWorkReceipt), string(KindWorkResult),

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
@@ -46,9 +47,9 @@ func TestRemoteWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, in := range map[string]string{"fiador-shim": root + "/cmd/fiador-shim", "fiador-remote": root + "/cmd/fiador-remote"} {
-		build := exec.Command("go", "build", "-C", in, "-trimpath", "-o", filepath.Join(dir, name), ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	for _, b := range [][]string{{"fiador-shim", runtime.GOARCH}, {"fiador-shim", otherArch()}, {"fiador-remote", runtime.GOARCH}} {
+		build := exec.Command("go", "build", "-C", root+"/cmd/"+b[0], "-trimpath", "-o", filepath.Join(dir, b[0]+"-"+b[1]), ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+b[1])
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -67,6 +68,14 @@ func TestRemoteWorker(t *testing.T) {
 	t.Logf("%s", out)
 }
 
+// otherArch is the architecture of the shim that this machine cannot run.
+func otherArch() string {
+	if runtime.GOARCH == "arm64" {
+		return "amd64"
+	}
+	return "arm64"
+}
+
 // TestRemotely compares executions on a worker with those of this machine.
 func TestRemotely(t *testing.T) {
 	dir := os.Getenv(insideVar)
@@ -79,6 +88,7 @@ func TestRemotely(t *testing.T) {
 	t.Run("work", func(t *testing.T) { remoteWork(t, dir) })
 	t.Run("suite", func(t *testing.T) { remoteSuite(t, dir) })
 	t.Run("restricted", func(t *testing.T) { remoteRestricted(t, dir) })
+	t.Run("less", func(t *testing.T) { remoteLess(t, dir) })
 	t.Run("page", func(t *testing.T) { remotePage(t, dir) })
 	t.Run("kills", func(t *testing.T) { newCluster(t, dir).kills(t) })
 }
@@ -136,8 +146,8 @@ func startCluster(t *testing.T, b bench, dir string, change func(*exec.Cmd)) *cl
 			t.Error(err)
 		}
 	})
-	file := put(t, b.dir, "remote.json", fmt.Sprintf(`{"execution":"grpc://127.0.0.1:%d","shim":{"amd64":%q,"arm64":%q},"wait_ms":30000}`, c.port, filepath.Join(dir, "fiador-shim"), filepath.Join(dir, "fiador-shim")))
-	c.flags = []string{"--remote", file, "--remote-helper", filepath.Join(dir, "fiador-remote")}
+	file := put(t, b.dir, "remote.json", fmt.Sprintf(`{"execution":"grpc://127.0.0.1:%d","arch":%q,"shim":{"amd64":%q,"arm64":%q},"wait_ms":30000}`, c.port, runtime.GOARCH, filepath.Join(dir, "fiador-shim-amd64"), filepath.Join(dir, "fiador-shim-arm64")))
+	c.flags = []string{"--remote", file, "--remote-helper", filepath.Join(dir, "fiador-remote-"+runtime.GOARCH)}
 	return c
 }
 
@@ -365,17 +375,80 @@ func remoteSuite(t *testing.T, dir string) {
 	}
 }
 
+// withoutLandlock changes a command so that its program finds no Landlock in the kernel.
+func withoutLandlock(cmd *exec.Cmd) {
+	const filter = `import ctypes, os, struct, sys
+code = b"".join(struct.pack("HBBI", *c) for c in [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)])
+held = ctypes.create_string_buffer(code)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, struct.pack("HxxxxxxP", 4, ctypes.addressof(held)), 0, 0):
+    sys.exit("no filter: %d" % ctypes.get_errno())
+os.execv(sys.argv[1], sys.argv[1:])`
+	cmd.Path, cmd.Args = "/usr/bin/python3", append([]string{"python3", "-c", filter, cmd.Path}, cmd.Args[1:]...)
+}
+
+// unshared makes the folders of a server that runs as restrict says.
+func unshared(t *testing.T, state string) {
+	t.Helper()
+	for _, d := range []string{state, filepath.Join(state, "work"), filepath.Join(state, "cas")} {
+		if err := errors.Join(os.MkdirAll(d, 0o777), os.Chmod(d, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// remoteLess: workers that lack something. Each gives what it can and says so, or starts nothing.
+func remoteLess(t *testing.T, dir string) {
+	needPrograms(t, "python3")
+	node := func(b bench) string {
+		return put(t, b.dir, "node.json", `{"goal":"Run","constraints":["now"],"actions":[{"kind":"write","path":"out/x.js","content":""},{"kind":"run","argv":["node","out/x.js"]}]}`)
+	}
+	t.Run("Landlock", func(t *testing.T) {
+		b := newBench(t)
+		c := startCluster(t, b, dir, withoutLandlock)
+		at := filepath.Join(b.dir, "pack")
+		if stdout, stderr, code := c.remotely(t, "run", node(b), "--tree", b.work, "--mode", "execute-sandbox", "--pack", at); code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		runner, err := os.ReadFile(filepath.Join(at, pack.RunnerFile))
+		if err != nil || !bytes.Contains(runner, []byte(`"isolation_level":"strict"`)) || !bytes.Contains(runner, []byte(evidence.FilesNoLandlock.Clause().Mechanism)) {
+			t.Errorf("%v: %s", err, runner)
+		}
+	})
+	t.Run("Landlock and namespaces", func(t *testing.T) {
+		b := newBench(t)
+		c := startCluster(t, b, dir, func(cmd *exec.Cmd) {
+			unshared(t, cmd.Args[3])
+			withoutLandlock(cmd)
+			restrict(cmd)
+		})
+		stdout, stderr, code := c.remotely(t, "run", node(b), "--policy", "dev", "--tree", b.work, "--mode", "execute-sandbox")
+		if code != cli.ExitError || stdout != "" || !strings.Contains(stderr, `"code":"RUN_E005"`) || !strings.Contains(stderr, "on the worker") {
+			t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+	})
+	t.Run("architecture", func(t *testing.T) {
+		b := newBench(t)
+		c := startCluster(t, b, dir, func(*exec.Cmd) {})
+		text, err := os.ReadFile(c.flags[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, b.dir, "remote.json", strings.Replace(string(text), `"arch":"`+runtime.GOARCH, `"arch":"`+otherArch(), 1))
+		stdout, stderr, code := c.remotely(t, "run", node(b), "--tree", b.work, "--mode", "execute-sandbox")
+		if code != cli.ExitError || stdout != "" || !strings.Contains(stderr, `"code":"RUN_E005"`) {
+			t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		t.Log(stderr)
+	})
+}
+
 // remoteRestricted: a worker without user namespaces gives confined isolation, and says so. A
 // profile that demands more is refused there, and nothing is started.
 func remoteRestricted(t *testing.T, dir string) {
 	b := newBench(t)
 	c := startCluster(t, b, dir, func(cmd *exec.Cmd) {
-		state := cmd.Args[3]
-		for _, d := range []string{state, filepath.Join(state, "work"), filepath.Join(state, "cas")} {
-			if err := errors.Join(os.MkdirAll(d, 0o777), os.Chmod(d, 0o777)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		unshared(t, cmd.Args[3])
 		restrict(cmd)
 	})
 	intent := c.intentOf(t, "echo >out/second")
@@ -408,7 +481,7 @@ func remoteRestricted(t *testing.T, dir string) {
 func remotePage(t *testing.T, dir string) {
 	needSandbox(t, "node", "sh", "wc")
 	beside := filepath.Dir(command(t).Path)
-	for name, as := range map[string]string{"fiador-remote": "fiador-remote", "fiador-shim": "fiador-shim-linux-" + runtime.GOARCH} {
+	for name, as := range map[string]string{"fiador-remote-" + runtime.GOARCH: "fiador-remote", "fiador-shim-" + runtime.GOARCH: "fiador-shim-linux-" + runtime.GOARCH} {
 		if err := os.Link(filepath.Join(dir, name), filepath.Join(beside, as)); err != nil {
 			t.Fatal(err)
 		}

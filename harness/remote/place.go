@@ -157,7 +157,7 @@ func (p *Place) spec(ctx context.Context, task execute.Task) (*job.Spec, *origin
 		}
 		a.Code = task.Expect.Code
 		if i < len(task.Stdin) && task.Stdin[i] != nil {
-			b, err := io.ReadAll(io.LimitReader(task.Stdin[i], left+1))
+			b, err := readAll(ctx, io.LimitReader(task.Stdin[i], left+1))
 			if err != nil {
 				return nil, nil, nil, err
 			}
@@ -182,6 +182,21 @@ func (p *Place) spec(ctx context.Context, task execute.Task) (*job.Spec, *origin
 		}
 	}
 	return s, was, c.list, nil
+}
+
+// readAll reads to the end, unless the context ends before. A Read that blocks is left alone then.
+func readAll(ctx context.Context, r io.Reader) (text []byte, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		text, err = io.ReadAll(r)
+	}()
+	select {
+	case <-done:
+		return text, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // shim returns the program that the workers start.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/remote/job"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
 )
 
 // The program of the tests, under the name of the helper, is a helper with a worker of its own:
@@ -129,12 +131,33 @@ func work(dir string, a asked, lie string) error {
 	if err != nil {
 		return err
 	}
+	spec, err := os.ReadFile(filepath.Join(at, job.SpecFile))
+	if err := errors.Join(err, fits(specs.KindRemoteSpec, spec), fits(specs.KindRemoteResult, result)); err != nil {
+		return err
+	}
 	if result, data, err = told(lie, result, data); err != nil {
 		return err
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(a.Out, "result.json"), result, 0o600),
 		os.WriteFile(filepath.Join(a.Out, "data.tar"), data, 0o600))
+}
+
+// fits holds a document of this task against its schema.
+func fits(kind specs.Kind, text []byte) error {
+	set, err := specs.New()
+	if err != nil {
+		return err
+	}
+	doc, err := canon.Parse(text, len(text))
+	if err != nil {
+		return err
+	}
+	wrong, err := set.Validate(kind, doc.Value())
+	if len(wrong) > 0 {
+		err = fmt.Errorf("%s: %v", kind, wrong[0])
+	}
+	return err
 }
 
 // told returns the answer with a lie in it.
@@ -146,6 +169,12 @@ func told(lie string, result, data []byte) ([]byte, []byte, error) {
 		return result, change(data), nil
 	}
 	change, ok := resultLies()[lie]
+	if lie == "refused" {
+		data = nil // and no tar file
+		change, ok = func(r *job.Result) {
+			*r = job.Result{Version: r.Version, Spec: r.Spec, Refused: &job.Refusal{Kind: job.RefusedIsolation, Message: "no space", Isolation: "full", Step: "start", Errno: 28, Remedy: "more namespaces"}}
+		}, true
+	}
 	if !ok {
 		return result, data, nil
 	}

@@ -267,6 +267,17 @@ func TestHelperFails(t *testing.T) {
 	}
 }
 
+// TestRefusedUnopened: a refusal of the shim is an error of the sandbox, and data.tar beside it is
+// not opened.
+func TestRefusedUnopened(t *testing.T) {
+	s := newSite(t, "refused")
+	_, err := execute.Perform(t.Context(), s, taskOf(folder(t), "true"))
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["step"] != "start" || re.Details["errno"] != 28 || re.Remedy() != "more namespaces" {
+		t.Errorf("%+v", err)
+	}
+}
+
 // TestInterrupted: the end of the run's context ends an execution, even if the helper is deaf.
 func TestInterrupted(t *testing.T) {
 	for _, lie := range []string{"never answers", "ignores a cancel", "silent at hello"} {
