@@ -89,6 +89,8 @@ func TestRootListRefused(t *testing.T) {
 		{"two sizes", line("a") + "\n" + strings.Replace(line("b"), ":1", ":2", 1), "another file of its hash"},
 		{"source", strings.Replace(line("a"), "/dev/null", "null", 1), "not an absolute path"},
 		{"not UTF-8", strings.ReplaceAll(line("aX"), "X", "\xff"), "UTF-8"},
+		{"two values", line("a") + " {}", "more than one value"},
+		{"more behind", line("a") + " x", "more than one value"},
 		{"half a line", line("a")[:20], "unexpected EOF"},
 		{"blank line", line("a") + "\n\n" + line("b"), "line 2"},
 		{"long line", line(strings.Repeat("a", maxLine)), "too long"},
