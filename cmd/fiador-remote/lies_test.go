@@ -250,6 +250,12 @@ func TestExecuteLies(t *testing.T) {
 		}, attempts: 1, calls: map[string]int{"WaitExecution": 6}},
 		{name: "operation lost", lie: first(1, taken), attempts: 2, calls: map[string]int{"Execute": 2, "WaitExecution": 1}},
 		{name: "operation lost, once", task: once, lie: first(1, taken), want: kindLost, message: "no operation", mayRun: true, calls: one},
+	})
+}
+
+func TestStatusLies(t *testing.T) {
+	one, four := map[string]int{"Execute": 1}, map[string]int{"Execute": 4}
+	playAll(t, []lie{
 		{name: "unavailable twice", lie: first(2, func(*liar, stream) error { return status.Error(codes.Unavailable, "later") }), attempts: 3},
 		{name: "unavailable, once", task: once, lie: says(codes.Unavailable, false), want: kindLost, mayRun: true, calls: one},
 		{name: "unavailable at the end", lie: says(codes.Unavailable, true), want: kindLost, message: "says the server", mayRun: true, calls: four},

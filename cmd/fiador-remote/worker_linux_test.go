@@ -183,35 +183,8 @@ func TestWorker(t *testing.T) {
 		}
 		k.nothingMade()
 	})
-	t.Run("large blob", func(t *testing.T) {
-		h := w.helper(t)
-		large := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // 11.2 MB
-		k := newTask(t, "cat in/large in/small >out/b").file("in/large", large, false).file("in/small", []byte("end"), false).set("max_bytes", []int64{1 << 30})
-		h.send(k.ready())
-		h.want("accepted")
-		if got := k.made(h.want("done")); !bytes.Equal(got, append(large, "end"...)) {
-			t.Errorf("other bytes came back, %d of them", len(got))
-		}
-	})
-	t.Run("many files", func(t *testing.T) {
-		h := w.helper(t)
-		k := newTask(t, "find in -type f | wc -l >out/b; cat in/7/77/11777 >>out/b")
-		for i := range 12_000 {
-			k.file(fmt.Sprintf("in/%d/%d/%d", i%10, i%100, i), fmt.Append(nil, "file ", i), false)
-		}
-		for run, uploads := range []bool{true, false} {
-			k.set("id", fmt.Sprint(run)).set("out", t.TempDir())
-			h.send(k.ready())
-			h.want("accepted")
-			a := h.want("done")
-			if got := k.made(a); string(got) != "12000\nfile 11777" {
-				t.Errorf("run %d: got %q", run, got)
-			}
-			if e := a.Ephemeral; uploads != (e.UploadedFiles > 12_000) || !uploads && e.UploadedBytes != 0 {
-				t.Errorf("run %d: got %+v", run, e)
-			}
-		}
-	})
+	t.Run("large blob", func(t *testing.T) { largeBlob(t, w) })
+	t.Run("many files", func(t *testing.T) { manyFiles(t, w) })
 	t.Run("executable", func(t *testing.T) {
 		h := w.helper(t)
 		k := newTask(t, "").set("argv", []string{"tools/run"}).file("tools/run", []byte("#!/bin/sh\necho started >out/b\n"), true)
@@ -244,6 +217,37 @@ func TestWorker(t *testing.T) {
 		}
 		k.nothingMade()
 	})
+}
+
+func largeBlob(t *testing.T, w *worker) {
+	h := w.helper(t)
+	large := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // 11.2 MB
+	k := newTask(t, "cat in/large in/small >out/b").file("in/large", large, false).file("in/small", []byte("end"), false).set("max_bytes", []int64{1 << 30})
+	h.send(k.ready())
+	h.want("accepted")
+	if got := k.made(h.want("done")); !bytes.Equal(got, append(large, "end"...)) {
+		t.Errorf("other bytes came back, %d of them", len(got))
+	}
+}
+
+func manyFiles(t *testing.T, w *worker) {
+	h := w.helper(t)
+	k := newTask(t, "find in -type f | wc -l >out/b; cat in/7/77/11777 >>out/b")
+	for i := range 12_000 {
+		k.file(fmt.Sprintf("in/%d/%d/%d", i%10, i%100, i), fmt.Append(nil, "file ", i), false)
+	}
+	for run, uploads := range []bool{true, false} {
+		k.set("id", fmt.Sprint(run)).set("out", t.TempDir())
+		h.send(k.ready())
+		h.want("accepted")
+		a := h.want("done")
+		if got := k.made(a); string(got) != "12000\nfile 11777" {
+			t.Errorf("run %d: got %q", run, got)
+		}
+		if e := a.Ephemeral; uploads != (e.UploadedFiles > 12_000) || !uploads && e.UploadedBytes != 0 {
+			t.Errorf("run %d: got %+v", run, e)
+		}
+	}
 }
 
 // TestWorkerKilled: a server that is killed during an action and starts again, with its
