@@ -23,6 +23,9 @@ import (
 func (a *action) fetch(ctx context.Context, answer *repb.ExecuteResponse) (_ *result, err error) {
 	said := answer.Result
 	done := &result{ExitCode: said.ExitCode, Ephemeral: a.ephemeral, Stderr: a.stderr(ctx, said)}
+	if said.ExitCode != 0 && len(said.OutputFiles) == 0 {
+		return done, nil // the program failed, and left nothing
+	}
 	outputs, err := a.outputs(said, done.Stderr)
 	if err != nil {
 		return nil, err

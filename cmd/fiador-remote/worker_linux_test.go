@@ -174,11 +174,21 @@ func TestWorker(t *testing.T) {
 	})
 	t.Run("output missing", func(t *testing.T) {
 		h := w.helper(t)
-		k := newTask(t, "echo why >&2; exit 3")
+		k := newTask(t, "echo why >&2")
 		h.send(k.ready())
 		h.want("accepted")
 		a := h.want("failed")
-		if a.Kind != kindBroken || !strings.Contains(a.Message, `"out/b" is missing`) || !strings.Contains(a.Message, "status 3: why") || !a.MayHaveRun {
+		if a.Kind != kindBroken || !strings.Contains(a.Message, `"out/b" is missing`) || !strings.Contains(a.Message, "status 0: why") || !a.MayHaveRun {
+			t.Errorf("got %+v", a)
+		}
+		k.nothingMade()
+	})
+	t.Run("failed without output", func(t *testing.T) {
+		h := w.helper(t)
+		k := newTask(t, "echo why >&2; exit 3")
+		h.send(k.ready())
+		h.want("accepted")
+		if a := h.want("done"); a.ExitCode != 3 || len(a.Files) > 0 || strings.TrimSpace(a.Stderr) != "why" {
 			t.Errorf("got %+v", a)
 		}
 		k.nothingMade()

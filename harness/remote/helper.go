@@ -24,7 +24,7 @@ const (
 	protocol = 1
 	maxLine  = 1 << 20
 	endTime  = 2 * time.Second  // for a helper that was told to end, or to cancel
-	ownTime  = 10 * time.Second // of the helper, beyond that of an action
+	ownTime  = 10 * time.Second // of the helper, beyond its own limits: for the upload, the action and the download
 )
 
 // hello begins a conversation.
@@ -53,6 +53,7 @@ type order struct {
 	TimeoutMS int64             `json:"timeout_ms,omitempty"`
 	Out       string            `json:"out,omitempty"`
 	Once      bool              `json:"once,omitempty"`
+	Transfer  time.Duration     `json:"-"` // that uploads and downloads may take
 }
 
 // Server is what a server says that it can do.
@@ -121,7 +122,7 @@ func (h *helper) execute(ctx context.Context, p *Place, o order) error {
 	if err := c.send(o); err != nil {
 		return c.lost(false)
 	}
-	late := time.NewTimer(time.Duration(o.TimeoutMS+int64(p.Config.WaitMS))*time.Millisecond + ownTime)
+	late := time.NewTimer(time.Duration(o.TimeoutMS+3*int64(p.Config.WaitMS))*time.Millisecond + o.Transfer + ownTime)
 	defer late.Stop()
 	select {
 	case r := <-a.last:

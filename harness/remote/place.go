@@ -87,7 +87,7 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 	}
 	err = p.helper.execute(ctx, p, order{
 		Argv: []string{job.ShimFile}, Root: list, Outputs: []string{job.ResultFile, job.DataFile}, MaxBytes: []int64{job.MaxResult, maxData(spec)},
-		Platform: p.Config.Platform, TimeoutMS: (budget + taskGrace).Milliseconds(), Out: out, Once: spec.Network || spec.Listed,
+		Platform: p.Config.Platform, TimeoutMS: (budget + taskGrace).Milliseconds(), Out: out, Once: spec.Network || spec.Listed, Transfer: transferTime(root, maxData(spec)),
 	})
 	if err != nil {
 		return nil, err
@@ -209,6 +209,16 @@ func (p *Place) shim() (input, error) {
 	defer f.Close()
 	sum, size, err := digest(f)
 	return input{Path: job.ShimFile, SHA256: sum, Size: size, Executable: true, Source: name}, err
+}
+
+// transferTime is the most that the helper takes for files and outputs, beyond wait_ms: a second
+// for each MiB, and for every 64 files.
+func transferTime(root []input, out int64) time.Duration {
+	bytes := out + job.MaxResult
+	for _, in := range root {
+		bytes += in.Size
+	}
+	return time.Duration(bytes>>20+int64(len(root))/64) * time.Second
 }
 
 // maxData returns how many bytes data.tar can have: the streams and the written files, each file
