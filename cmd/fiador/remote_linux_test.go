@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/remotes"
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/rehearsal"
@@ -83,6 +85,7 @@ func TestRemotely(t *testing.T) {
 		t.Skip("TestRemoteWorker runs it, in a network namespace")
 	}
 	loopback(t)
+	t.Run("doctor", func(t *testing.T) { newCluster(t, dir).doctor(t, filepath.Join(dir, "fiador-shim")) })
 	t.Run("intents", func(t *testing.T) { newCluster(t, dir).intents(t) })
 	t.Run("repeats", func(t *testing.T) { newCluster(t, dir).repeats(t) })
 	t.Run("work", func(t *testing.T) { remoteWork(t, dir) })
@@ -91,6 +94,23 @@ func TestRemotely(t *testing.T) {
 	t.Run("less", func(t *testing.T) { remoteLess(t, dir) })
 	t.Run("page", func(t *testing.T) { remotePage(t, dir) })
 	t.Run("kills", func(t *testing.T) { newCluster(t, dir).kills(t) })
+}
+
+// doctor: it names the worker, and the bytes of the shim that it sent.
+func (c *cluster) doctor(t *testing.T, shim string) {
+	b, err := os.ReadFile(shim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(b))
+	var found struct{ Remote remotes.Health }
+	stdout, stderr, code := c.remotely(t, "doctor", "--format", "json")
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil || code != 0 || found.Remote.ShimSHA256 != sum || found.Remote.OS != "linux" {
+		t.Errorf("%d, %v, %+v, want the shim %s\n%s", code, err, found.Remote, sum, stderr)
+	}
+	if stdout, _, _ := c.remotely(t, "doctor"); !strings.Contains(stdout, "\nshim    sha256 "+sum+"\n") {
+		t.Errorf("it does not name the shim %s:\n%s", sum, stdout)
+	}
 }
 
 // loopback sets the flag that a new network namespace lacks.

@@ -96,8 +96,8 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 }
 
 // Probe has a worker try each isolation with a task without actions. It returns what the server
-// says that it can do, and the machine of the worker.
-func (p *Place) Probe(ctx context.Context) (list []sandbox.Probe, server Server, machine sandbox.Machine, err error) {
+// says that it can do, the machine of the worker, and the SHA-256 of the shim.
+func (p *Place) Probe(ctx context.Context) (list []sandbox.Probe, server Server, machine sandbox.Machine, shim string, err error) {
 	for _, at := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
 		one := sandbox.Probe{Isolation: at}
 		b, err := p.Open(ctx, execute.Task{
@@ -115,11 +115,12 @@ func (p *Place) Probe(ctx context.Context) (list []sandbox.Probe, server Server,
 			err = nil
 		}
 		if err != nil {
-			return nil, server, machine, err
+			return nil, server, machine, "", err
 		}
 		list = append(list, one)
 	}
-	return list, p.helper.run.server, machine, nil
+	sent, err := p.shim()
+	return list, p.helper.run.server, machine, sent.SHA256, err
 }
 
 // unsendable says what of a task cannot be carried out by a worker.

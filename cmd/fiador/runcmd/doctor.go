@@ -33,7 +33,7 @@ sandbox that cannot be had, it names the cause and one remedy. At the end it lis
 the profiles that can execute here: the built-in ones, and the one of --policy.
 
 With --remote it does so on a worker of a build cluster. It says what the server can do,
-and what the sandbox of the worker reaches.
+what the sandbox of the worker reaches, and which shim the worker was sent.
 
 With --format json it prints one canonical document: sandboxes and profiles.
 
@@ -111,6 +111,7 @@ func (h health) text(t cli.Terminal) {
 	if r := h.Remote; r != nil {
 		t.Line(t.Paint(screen.Bold, "server"), screen.Plain(fmt.Sprintf("API %s to %s, uploads of at most %d bytes together", r.LowAPI, r.HighAPI, r.MaxBatchBytes)))
 		t.Line(t.Paint(screen.Bold, "worker"), screen.Plain(fmt.Sprintf("%s %s, kernel %s", r.OS, r.Arch, r.KernelRelease)))
+		t.Line(t.Paint(screen.Bold, "shim"), "  sha256 "+r.ShimSHA256)
 		t.Line()
 	}
 	if len(h.Sandboxes) == 0 {

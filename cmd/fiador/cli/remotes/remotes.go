@@ -91,7 +91,7 @@ func (f *Flags) Open(ctx context.Context, a *cli.App) (*remote.Place, error) {
 	return &remote.Place{Config: config, Helper: helper, Env: a.Env, RunID: id}, nil
 }
 
-// Health is the server of a cluster, and the machine of one worker.
+// Health is the server of a cluster, the machine of one worker, and the shim that it was sent.
 type Health struct {
 	LowAPI        string `json:"low_api"`
 	HighAPI       string `json:"high_api"`
@@ -99,6 +99,7 @@ type Health struct {
 	OS            string `json:"os"`
 	Arch          string `json:"arch"`
 	KernelRelease string `json:"kernel_release"`
+	ShimSHA256    string `json:"shim_sha256"` // as in the checksums of a release
 }
 
 // Probe tries each isolation on a worker, or here if no document is named.
@@ -113,6 +114,6 @@ func (f *Flags) Probe(ctx context.Context, a *cli.App) ([]sandbox.Probe, *Health
 		return host.Probe(ctx), nil, nil
 	}
 	defer place.Close()
-	probes, server, machine, err := place.Probe(ctx)
-	return probes, &Health{server.LowAPI, server.HighAPI, server.MaxBatchBytes, machine.OS, machine.Arch, machine.KernelRelease}, err
+	probes, server, machine, shim, err := place.Probe(ctx)
+	return probes, &Health{server.LowAPI, server.HighAPI, server.MaxBatchBytes, machine.OS, machine.Arch, machine.KernelRelease, shim}, err
 }
