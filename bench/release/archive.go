@@ -33,7 +33,7 @@ func (r *release) tar(t tree) ([]byte, error) {
 			h.Mode, h.Typeflag = 0o1777, tar.TypeDir
 		case strings.HasSuffix(name, "/"):
 			h.Mode, h.Typeflag = 0o755, tar.TypeDir
-		case base == "fiador" || base == "safe-run":
+		case slices.Contains(programNames(), base):
 			h.Mode = 0o755
 		}
 		if err := w.WriteHeader(h); err != nil {
@@ -69,15 +69,12 @@ func (r *release) manual() (tree, error) {
 	return t, err
 }
 
-// platform builds the programs for OS/ARCH and writes their archive and, for Linux, the
-// image.
+// platform builds the programs for OS/ARCH and writes their archives and, for Linux, the
+// image. What --remote needs is an archive of its own, because deciding works without it.
 func (r *release) platform(platform string, manual tree) error {
 	system, arch, _ := strings.Cut(platform, "/")
-	programs, suffix := []string{"fiador"}, ""
-	switch system {
-	case "linux":
-		programs = append(programs, "safe-run")
-	case "windows":
+	suffix := ""
+	if system == "windows" {
 		suffix = ".exe"
 	}
 	env := []string{"GOOS=" + system, "GOARCH=" + arch}
@@ -85,38 +82,48 @@ func (r *release) platform(platform string, manual tree) error {
 	if err != nil {
 		return err
 	}
-	modules, err := r.linked(env, programs)
+	commit := "-X github.com/fiador/fiador/cmd/fiador/build.commit=" + r.commit
+	programs := []program{{"fiador" + suffix, env, ".", "./cmd/fiador", commit}}
+	t := tree{"LICENSE": licence}
+	maps.Copy(t, manual)
+	if system == "linux" {
+		programs = append(programs, program{"safe-run", env, ".", "./cmd/safe-run", commit})
+	} else {
+		delete(t, "man/safe-run.1")
+	}
+	name := fmt.Sprintf("_%s_%s_%s", r.version(), system, arch)
+	modules, err := r.archive("fiador"+name+".tar.gz", t, thirdParty, programs)
 	if err != nil {
 		return err
 	}
-	t := tree{"LICENSE": licence, thirdParty: licencesOf(modules)}
-	maps.Copy(t, manual)
-	if len(programs) == 1 {
-		delete(t, "man/safe-run.1")
+	if system == "linux" {
+		if err := r.image("fiador"+name+".oci.tar", arch, t, modules); err != nil {
+			return err
+		}
 	}
-	out := filepath.Join(r.dir, "program")
+	helper := program{"fiador-remote" + suffix, env, "cmd/fiador-remote", ".", bare}
+	_, err = r.archive("fiador-remote"+name+".tar.gz", tree{"LICENSE": licence}, thirdPartyRemote, append(shims(), helper))
+	return err
+}
+
+// archive adds programs and the licences of what they link to a tree, and writes its archive.
+func (r *release) archive(name string, t tree, licences string, programs []program) ([]module, error) {
+	modules, err := r.linked(programs)
+	if err != nil {
+		return nil, err
+	}
+	t[licences] = licencesOf(modules)
 	for _, p := range programs {
-		if _, err := r.output(append(env, "go", "build", "-trimpath", "-buildvcs=false",
-			"-ldflags=-X github.com/fiador/fiador/cmd/fiador/build.commit="+r.commit, "-o", out, "./cmd/"+p)...); err != nil {
-			return err
-		}
-		if t[p+suffix], err = os.ReadFile(out); err != nil {
-			return err
-		}
-		if err := os.Remove(out); err != nil {
-			return err
+		if t[p.name], err = r.build(p); err != nil {
+			return nil, err
 		}
 	}
 	b, err := r.tar(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b, err = zipped(b); err != nil {
-		return err
+		return nil, err
 	}
-	name := fmt.Sprintf("fiador_%s_%s_%s", r.version(), system, arch)
-	if err := r.put(name+".tar.gz", b, modules...); err != nil || system != "linux" {
-		return err
-	}
-	return r.image(name+".oci.tar", arch, t, modules)
+	return modules, r.put(name, b, modules...)
 }

@@ -148,7 +148,7 @@ func (r *release) write(dir string, wanted []string) (err error) {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	for _, step := range []func() error{r.formula, r.block, r.sbom, r.checksums} {
+	for _, step := range []func() error{r.workers, r.formula, r.block, r.sbom, r.checksums} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,12 @@ import (
 	"strings"
 )
 
-// thirdParty is the file with the licences of everything that is linked.
-const thirdParty = "THIRD_PARTY_LICENSES.txt"
+// The files with the licences of everything that is linked. Archives that are unpacked into one
+// folder keep both.
+const (
+	thirdParty       = "THIRD_PARTY_LICENSES.txt"
+	thirdPartyRemote = "THIRD_PARTY_LICENSES_REMOTE.txt"
+)
 
 // module is a module that a program links, or the standard library.
 type module struct {
@@ -25,29 +30,30 @@ type module struct {
 // stdlib is the name that scanners know the standard library by.
 const stdlib = "stdlib"
 
-// linked returns the modules with packages that programs link, by path. Their licence files
-// are those of the folders of these packages, and of the folders above them.
-func (r *release) linked(env, programs []string) ([]module, error) {
+// linked returns the modules with packages that programs link, by path and version. Their
+// licence files are those of the folders of these packages, and of the folders above them.
+func (r *release) linked(programs []program) ([]module, error) {
 	format := `{{if .Standard}}` + stdlib + `{{"\t"}}{{"\t"}}{{"\t"}}{{else}}{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Sum}}{{"\t"}}{{.Dir}}{{end}}{{end}}{{end}}{{"\t"}}{{.Dir}}`
-	argv := append(slices.Clone(env), "go", "list", "-deps", "-f", format)
+	var lines []string
 	for _, p := range programs {
-		argv = append(argv, "./cmd/"+p)
-	}
-	out, err := r.output(argv...)
-	if err != nil {
-		return nil, err
+		out, err := r.output(append(slices.Clone(p.env), "go", "list", "-C", p.dir, "-deps", "-f", format, p.pkg)...)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, strings.Split(out, "\n")...)
 	}
 	seen := map[string]bool{}
 	found := map[string]*module{}
-	for line := range strings.SplitSeq(out, "\n") {
+	for _, line := range lines {
 		f := strings.Split(line, "\t")
 		if f[0] == "" { // a package of ours
 			continue
 		}
-		m := found[f[0]]
+		id := f[0] + f[1]
+		m := found[id]
 		if m == nil {
 			m = &module{path: f[0], version: f[1], sum: f[2]}
-			found[f[0]] = m
+			found[id] = m
 		}
 		if m.path == stdlib {
 			continue
@@ -69,7 +75,9 @@ func (r *release) linked(env, programs []string) ([]module, error) {
 		}
 		list = append(list, *m)
 	}
-	slices.SortFunc(list, func(a, b module) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b module) int {
+		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.version, b.version))
+	})
 	return list, nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +76,32 @@ func TestRefused(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if want := []string{filepath.Join(dir, "hidden"), key, pub, source}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("%q is there, and not %q", left, want)
+	}
+}
+
+// TestPrograms: every program of an archive can be executed where it is unpacked, with the suffix
+// of Windows too, and nothing else can.
+func TestPrograms(t *testing.T) {
+	files := tree{"LICENSE": nil, "man/fiador.1": nil, "completions/fiador.bash": nil}
+	for _, name := range []string{"fiador", "fiador.exe", "safe-run", "fiador-remote", "fiador-remote.exe", "fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} {
+		files[name] = []byte{0}
+	}
+	b, err := new(release).tar(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for r := tar.NewReader(bytes.NewReader(b)); ; seen++ {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		if want := map[bool]int64{true: 0o755, false: 0o644}[h.Size == 1]; h.Mode != want {
+			t.Errorf("%s has mode %o, want %o", h.Name, h.Mode, want)
+		}
+	}
+	if seen != len(files) {
+		t.Errorf("%d files of %d", seen, len(files))
 	}
 }
 

@@ -57,7 +57,7 @@ type relationship struct {
 	Related string `json:"relatedSpdxElement"`
 }
 
-// sbom writes what the archives and images contain, as an SPDX document.
+// sbom writes what the archives, images and shims contain, as an SPDX document.
 func (r *release) sbom() error {
 	name := "fiador_" + r.version()
 	commit := cmp.Or(r.commit, "trial")
@@ -74,8 +74,11 @@ func (r *release) sbom() error {
 		if len(f.modules) == 0 {
 			continue
 		}
-		purpose := "ARCHIVE"
-		if strings.HasSuffix(f.name, ".oci.tar") {
+		purpose := "FILE"
+		switch {
+		case strings.HasSuffix(f.name, ".tar.gz"):
+			purpose = "ARCHIVE"
+		case strings.HasSuffix(f.name, ".oci.tar"):
 			purpose = "CONTAINER"
 		}
 		made := packageOf(f.name, r.tag, r.url(f.name), "NOASSERTION", purpose)

@@ -1,0 +1,158 @@
+//go:build linux
+
+package action_test
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// linkedBy returns what programs link beside the standard library, each version once.
+func linkedBy(t *testing.T, programs ...string) []debug.Module {
+	t.Helper()
+	var list []debug.Module
+	for _, p := range programs {
+		info, err := buildinfo.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range info.Deps {
+			if !slices.Contains(list, *m) {
+				list = append(list, *m)
+			}
+		}
+	}
+	return list
+}
+
+// hasLicences demands that a text has the licences of all that programs link, and no other.
+func hasLicences(t *testing.T, text string, programs ...string) {
+	t.Helper()
+	list := linkedBy(t, programs...)
+	for _, m := range list {
+		if !strings.Contains(text, "\n"+m.Path+" "+m.Version+" (") {
+			t.Errorf("no licence of %s", m.Path)
+		}
+	}
+	if n := strings.Count(text, "\n"+strings.Repeat("=", 80)+"\n"); n != len(list)+1 {
+		t.Errorf("licences of %d modules, and %d are linked beside the standard library", n, len(list))
+	}
+}
+
+// remote returns the archive of what --remote needs.
+func (a archive) remote() string { return "fiador-remote" + strings.TrimPrefix(a.name, "fiador") }
+
+// shims are the programs for workers.
+func shims() []string { return []string{"fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} }
+
+// TestReleaseRemote: the second archive, unpacked over the first, changes no file of it, and
+// --remote finds the helper and the shims without a further flag. The shims are those that
+// checksums.txt names, for both architectures, and depend on no commit.
+func TestReleaseRemote(t *testing.T) {
+	t.Parallel()
+	a := released(t)
+	first, second := unpacked(t, gunzipped(t, a.bytes)), unpacked(t, gunzipped(t, a.in(t, a.remote())))
+	dir := t.TempDir()
+	var programs []string
+	for name, m := range second {
+		if had := first[name]; had != nil && had.text != m.text {
+			t.Errorf("%s is another than in %s", name, a.name)
+		}
+		program := strings.HasPrefix(name, "fiador-")
+		if m.Mode != map[bool]int64{true: 0o755, false: 0o644}[program] {
+			t.Errorf("%s has mode %o", name, m.Mode)
+		}
+		if file := filepath.Join(dir, name); program {
+			programs = append(programs, file)
+			if err := os.WriteFile(file, []byte(m.text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := slices.Concat([]string{"LICENSE", "THIRD_PARTY_LICENSES_REMOTE.txt", "fiador-remote"}, shims())
+	if names := slices.Sorted(maps.Keys(second)); !slices.Equal(names, want) {
+		t.Fatalf("%q, want %q", names, want)
+	}
+	hasLicences(t, second["THIRD_PARTY_LICENSES_REMOTE.txt"].text, programs...)
+	for _, name := range shims() {
+		if second[name].text != string(a.in(t, name)) || strings.Contains(second[name].text, a.commit) {
+			t.Errorf("%s is not that of the release, or names a commit", name)
+		}
+		info, err := buildinfo.ReadFile(filepath.Join(dir, name))
+		if err != nil || !slices.Contains(info.Settings, debug.BuildSetting{Key: "GOARCH", Value: name[len(name)-5:]}) || !slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "0"}) {
+			t.Errorf("%s: %+v, %v", name, info, err)
+		}
+	}
+
+	program, err := os.ReadFile(a.program)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "fiador"), program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "remote.json")
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := nobody.Addr().String()
+	nobody.Close() // nobody listens there
+	if err := os.WriteFile(file, []byte(`{"execution":"grpc://`+address+`","wait_ms":1000}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(want string) {
+		t.Helper()
+		var stderr strings.Builder
+		cmd := exec.Command(filepath.Join(dir, "fiador"), "doctor", "--remote", file)
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v\n%slacks %s", err, stderr.String(), want)
+		}
+	}
+	asked(address) // the helper says that the server cannot be reached
+	for _, c := range [][2]string{{"fiador-remote", "fiador-remote"}, {"fiador-shim-linux-" + runtime.GOARCH, "the shim for " + runtime.GOARCH + " cannot be read"}} {
+		if err := os.Remove(filepath.Join(dir, c[0])); err != nil {
+			t.Fatal(err)
+		}
+		asked(c[1])
+	}
+}
+
+// contains demands that each file of the SBOM contains what its programs link, and no more.
+func contains(t *testing.T, a archive, contained map[string][]string) {
+	t.Helper()
+	holds := func(name string, programs ...string) {
+		t.Helper()
+		want := []string{"stdlib " + strings.TrimPrefix(runtime.Version(), "go")}
+		for _, m := range linkedBy(t, programs...) {
+			want = append(want, m.Path+" "+m.Version+" go.sum "+m.Sum)
+		}
+		slices.Sort(want)
+		slices.Sort(contained[name])
+		if !slices.Equal(contained[name], want) {
+			t.Errorf("%s contains %q, and not %q", name, contained[name], want)
+		}
+	}
+	holds(a.name, a.program)
+	helper := filepath.Join(t.TempDir(), "fiador-remote")
+	if err := os.WriteFile(helper, []byte(unpacked(t, gunzipped(t, a.in(t, a.remote())))["fiador-remote"].text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	programs := []string{helper}
+	for _, name := range shims() {
+		holds(name, filepath.Join(a.dir, name))
+		programs = append(programs, filepath.Join(a.dir, name))
+	}
+	holds(a.remote(), programs...)
+	if len(contained[a.image()]) != len(contained[a.name])+1 {
+		t.Errorf("the image contains %q", contained[a.image()])
+	}
+}
