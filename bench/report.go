@@ -48,6 +48,7 @@ type report struct {
 	worked    *worked
 	suited    *suited
 	judged    *judged
+	remoted   *remoted
 	slow      slowest
 }
 
@@ -115,6 +116,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.suited.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.judged.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.remoted.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()
