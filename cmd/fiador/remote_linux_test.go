@@ -85,7 +85,7 @@ func TestRemotely(t *testing.T) {
 		t.Skip("TestRemoteWorker runs it, in a network namespace")
 	}
 	loopback(t)
-	t.Run("doctor", func(t *testing.T) { newCluster(t, dir).doctor(t, filepath.Join(dir, "fiador-shim")) })
+	t.Run("doctor", func(t *testing.T) { newCluster(t, dir).doctor(t, filepath.Join(dir, "fiador-shim-"+runtime.GOARCH)) })
 	t.Run("intents", func(t *testing.T) { newCluster(t, dir).intents(t) })
 	t.Run("repeats", func(t *testing.T) { newCluster(t, dir).repeats(t) })
 	t.Run("work", func(t *testing.T) { remoteWork(t, dir) })
