@@ -588,3 +588,42 @@ func kill(t *testing.T, pid string) {
 	}
 	_ = syscall.Kill(n, syscall.SIGKILL)
 }
+
+// TestRemoteFlags: wrong flags and wrong documents are errors that name the remedy, before anything
+// is started.
+func TestRemoteFlags(t *testing.T) {
+	b := newBench(t)
+	intent := put(t, b.dir, "intent.json", allowed)
+	good := put(t, b.dir, "good.json", `{"execution":"grpc://127.0.0.1:1"}`)
+	documents := 0
+	execute := func(document string) []string {
+		documents++
+		document = strings.Replace(document, "{", `{"shim":{"amd64":"/bin/true","arm64":"/bin/true"},`, 1)
+		file := put(t, b.dir, fmt.Sprintf("remote-%d.json", documents), strings.Replace(document, ",}", "}", 1))
+		return []string{"run", intent, "--mode", "execute-sandbox", "--tree", b.work, "--remote", file}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"plan-only":             {[]string{"run", intent, "--remote", good}, "--remote belongs to an execution"},
+		"helper alone":          {[]string{"run", intent, "--mode", "execute-sandbox", "--remote-helper", "x"}, "--remote-helper without --remote"},
+		"no document":           {[]string{"run", intent, "--mode", "execute-sandbox", "--remote", filepath.Join(b.dir, "nowhere.json")}, "no such file"},
+		"no helper":             {execute(`{"execution":"grpc://127.0.0.1:1"}`), "fiador-remote cannot be started"},
+		"no server":             {execute(`{}`), "execution"},
+		"no port":               {execute(`{"execution":"grpcs://a.example"}`), "is not an address with a host and a port"},
+		"another protocol":      {execute(`{"execution":"https://a.example:1"}`), "does not fit"},
+		"a user":                {execute(`{"execution":"grpcs://me@a.example:1"}`), "does not fit"},
+		"half a key":            {execute(`{"execution":"grpcs://a.example:1","tls":{"cert":"c.pem"}}`), "cert and key belong together"},
+		"a typing slip":         {execute(`{"execution":"grpcs://a.example:1","header":{}}`), "headers"},
+		"a value":               {execute(`{"execution":"grpcs://a.example:1","headers":{"authorization":"Bearer x"}}`), "does not fit"},
+		"no variable":           {append(execute(`{"execution":"grpc://127.0.0.1:1","headers":{"a":"NOT_SET"}}`), "--remote-helper", "/bin/false"), "variable NOT_SET"},
+		"a helper that is none": {append(execute(`{"execution":"grpc://127.0.0.1:1"}`), "--remote-helper", "/bin/true"), "fiador-remote has ended"},
+		"a suite of a service":  {[]string{"suite", "run", b.cases(t, "one"), "--new", "http://127.0.0.1:1", "--out", b.work, "--remote", good}, "--remote belongs to agents that are commands"},
+	} {
+		stdout, stderr, code := b.run(t, c.args...)
+		if code != cli.ExitError || stdout != "" || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, `"hint":"`) {
+			t.Errorf("%s: exit status %d\n%s%s", name, code, stdout, stderr)
+		}
+	}
+}

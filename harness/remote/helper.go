@@ -88,10 +88,9 @@ const (
 
 // helper is the running helper program. The zero value has not started it.
 type helper struct {
-	mu      sync.Mutex
-	run     *conversation
-	ids     int
-	started func(pid int) // for tests; nil: nobody is told
+	mu  sync.Mutex
+	run *conversation
+	ids int
 }
 
 // conversation is one process of the helper.
@@ -100,6 +99,7 @@ type conversation struct {
 	stdin  io.WriteCloser
 	write  sync.Mutex
 	server Server
+	slots  chan struct{} // one for each action that may run at once
 	over   chan struct{} // closed when the process has ended; why is set then
 
 	mu      sync.Mutex
@@ -117,6 +117,12 @@ func (h *helper) execute(ctx context.Context, p *Place, o order) error {
 	h.ids++
 	o.Type, o.ID = "execute", strconv.Itoa(h.ids)
 	h.mu.Unlock()
+	select { // the time of an action begins when it may run
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return runerr.Stopped()
+	}
 	a := c.wait(o.ID)
 	defer c.forget(o.ID)
 	if err := c.send(o); err != nil {
@@ -189,9 +195,6 @@ func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
 	if err != nil {
 		return nil, runerr.New(result.CodeSandbox, "fiador-remote cannot be started: "+runerr.Reason(err), "install it beside fiador, or name it with --remote-helper", runerr.Because(err))
 	}
-	if h.started != nil {
-		h.started(c.cmd.Process.Pid)
-	}
 	a := c.wait("")
 	defer c.forget("")
 	_ = c.send(greeting) // a helper that does not read it has ended
@@ -206,7 +209,7 @@ func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
 		case r.Type != helloed || r.Version != protocol || r.Server == nil:
 			err = runerr.New(result.CodeSandbox, "fiador-remote speaks another version of the protocol", "use the one of this release")
 		default:
-			c.server = *r.Server
+			c.server, c.slots = *r.Server, make(chan struct{}, p.Config.Parallel)
 		}
 	case <-c.over:
 		err = c.lost(false)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -111,6 +112,9 @@ func (c *collector) folder(at string, r sandbox.Request, was *originals) ([]job.
 		entries = append(entries, e)
 		return err
 	})
+	if unread, ok := errors.AsType[*fs.PathError](err); ok {
+		err = unsent(unread.Path, "cannot be read: "+runerr.Reason(unread.Err), "let it be read, or keep it out of the folder")
+	}
 	if was != nil {
 		slices.Sort(was.paths)
 	}

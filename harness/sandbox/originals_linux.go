@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,7 +36,7 @@ func (r Request) Originals(yield func(o Original, open func() (*os.File, error))
 func (l layers) originals(folder string, hosts map[int]string, yield func(Original, func() (*os.File, error)) error) error {
 	names, err := l.names(folder)
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "list", Path: folder, Err: err}
 	}
 	for _, name := range names {
 		p := path.Join(folder, name)

@@ -151,6 +151,9 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, name string) error {
 	if err != nil {
 		return err
 	}
+	if f.remote.Given() && from.host == nil {
+		return cli.Unfit("name an agent as exec:FILE, or leave it out", "--remote belongs to agents that are commands")
+	}
 	if f.preview {
 		if err := p.Places(); err != nil {
 			return err
