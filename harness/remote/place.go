@@ -165,7 +165,7 @@ func (p *Place) spec(ctx context.Context, task execute.Task) (*job.Spec, *origin
 			if left -= int64(len(b)); left < 0 {
 				return nil, nil, nil, runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: standard input has more than %d bytes", job.MaxStdin), "put it into a file of the work folder")
 			}
-			a.Stdin = base64.StdEncoding.EncodeToString(b)
+			a.Stdin = new(base64.StdEncoding.EncodeToString(b))
 		}
 	}
 	shim, err := p.shim()

@@ -24,6 +24,7 @@ import (
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/remote"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
@@ -151,7 +152,11 @@ func seen(t *testing.T, p *execute.Performed) string {
 func TestSameAsHere(t *testing.T) {
 	s := newSite(t, "")
 	host := harnesstest.NewTier(t, sandbox.Full)
+	input := map[string]string{"input": "some text\n"}
 	for name, lines := range map[string][]string{
+		"input":            {"cat; stat -Lc %F /dev/stdin"},
+		"empty input":      {"cat; stat -Lc %F /dev/stdin"},
+		"no input":         {"cat; stat -Lc %F /dev/stdin"},
 		"nothing":          {"true"},
 		"append":           {"echo more >>old", "cat old"},
 		"kinds":            {"mkdir -p a/b; echo x >a/b/c; chmod 755 a/b/c; ln -s c a/b/l; ln sub/two a/hard; mkfifo pipe"},
@@ -176,6 +181,10 @@ func TestSameAsHere(t *testing.T) {
 			var said []string
 			for _, place := range []execute.Place{execute.Here{Runner: host}, s} {
 				task := taskOf(dir, lines...)
+				task.Stdin = []io.Reader{strings.NewReader(input[name])}
+				if name == "no input" {
+					task.Stdin = nil
+				}
 				task.Sandbox.Actions = append(task.Sandbox.Actions, sandbox.Action{Path: "written/file", Content: []byte("text"), Executable: true})
 				p, err := execute.Perform(t.Context(), place, task)
 				if err != nil {
@@ -218,6 +227,7 @@ func snapshot(t *testing.T, dir string) string {
 // TestLies: no answer that the shim would not give is used. The work folder stays as it is, and
 // nothing of the answer is left.
 func TestLies(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, lie := range slices.Concat(names(textLies()), names(resultLies()), names(dataLies())) {
 		t.Run(lie, func(t *testing.T) {
 			s := newSite(t, lie)

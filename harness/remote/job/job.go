@@ -89,9 +89,9 @@ type Action struct {
 	Cwd       string   `json:"cwd"`
 	Allow     []Host   `json:"allow,omitempty"` // hosts that the command may reach, where hosts are listed
 	Deny      []Host   `json:"deny,omitempty"`
-	Stdin     string   `json:"stdin"`      // base64
-	TimeoutMS int64    `json:"timeout_ms"` // 0: the rest of the budget
-	Code      int      `json:"code"`       // exit code besides 0 that is no failure
+	Stdin     *string  `json:"stdin,omitempty"` // base64; nil: the command has none
+	TimeoutMS int64    `json:"timeout_ms"`      // 0: the rest of the budget
+	Code      int      `json:"code"`            // exit code besides 0 that is no failure
 
 	Path       string `json:"path"`
 	Content    string `json:"content"` // base64

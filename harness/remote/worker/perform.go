@@ -56,9 +56,12 @@ func perform(ctx context.Context, scratch string, spec *job.Spec, r *job.Result,
 func (p *performance) request(scratch string) (sandbox.Request, error) {
 	numbers := []int64{p.spec.BudgetMS, p.spec.StdoutMax, p.spec.StderrMax}
 	for i, a := range p.spec.Actions {
-		stdin, err := base64.StdEncoding.DecodeString(a.Stdin)
-		if err != nil {
-			return sandbox.Request{}, refuse(job.RefusedSpec, "the standard input of action %d: %w", i, err)
+		var stdin []byte
+		if a.Stdin != nil {
+			var err error
+			if stdin, err = base64.StdEncoding.DecodeString(*a.Stdin); err != nil {
+				return sandbox.Request{}, refuse(job.RefusedSpec, "the standard input of action %d: %w", i, err)
+			}
 		}
 		p.stdin, numbers = append(p.stdin, stdin), append(numbers, a.TimeoutMS)
 	}
@@ -107,7 +110,7 @@ func (p *performance) command(ctx context.Context, i int, left *command.Budget) 
 	var known sandbox.End
 	limit := left.For(time.Duration(a.TimeoutMS) * time.Millisecond)
 	streams := command.Spec{Stdout: command.Stream{Keep: p.spec.StdoutMax}, Stderr: command.Stream{Keep: p.spec.StderrMax}}
-	if len(p.stdin[i]) > 0 {
+	if p.stdin[i] != nil {
 		streams.Stdin = bytes.NewReader(p.stdin[i])
 	}
 	res, err := p.box.Run(ctx, i, limit, streams, &known)

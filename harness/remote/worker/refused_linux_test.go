@@ -229,7 +229,7 @@ func TestHostileSpecs(t *testing.T) {
 		"a negative timeout":     func(s *job.Spec) { s.Actions[0].TimeoutMS = -1 },
 		"a timeout of 2^32 ms":   func(s *job.Spec) { s.Actions[0].TimeoutMS = 1 << 32 },
 		"a negative limit":       func(s *job.Spec) { s.StdoutMax = -1 },
-		"an input not in base64": func(s *job.Spec) { s.Actions[0].Stdin = "?" },
+		"an input not in base64": func(s *job.Spec) { s.Actions[0].Stdin = new("?") },
 		"a file not in base64":   func(s *job.Spec) { s.Actions = append(s.Actions, job.Action{Path: "a", Content: "?"}) },
 	} {
 		t.Run(name, func(t *testing.T) {

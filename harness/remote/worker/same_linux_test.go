@@ -139,7 +139,7 @@ func specOfScript(tier sandbox.Isolation, c script, work []job.Entry) *job.Spec 
 	s := specOf(tier, c.actions...)
 	s.Work = work
 	for i, text := range c.stdin {
-		s.Actions[i].Stdin = base64.StdEncoding.EncodeToString([]byte(text))
+		s.Actions[i].Stdin = new(base64.StdEncoding.EncodeToString([]byte(text)))
 	}
 	if c.set != nil {
 		c.set(s)
@@ -162,8 +162,8 @@ func here(t *testing.T, h harnesstest.Tier, s *job.Spec, work, tree string) *exe
 	for _, a := range s.Actions {
 		task.Times = append(task.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
 		var in io.Reader
-		if a.Stdin != "" {
-			in = strings.NewReader(text64(t, a.Stdin))
+		if a.Stdin != nil {
+			in = strings.NewReader(text64(t, *a.Stdin))
 		}
 		task.Stdin = append(task.Stdin, in)
 		task.Expect.Code = max(task.Expect.Code, a.Code)
