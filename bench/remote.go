@@ -52,6 +52,7 @@ const (
 	remoteAtOnce = 16               // files that are uploaded at once, as fiador does
 	remoteTree   = "tree"
 	remoteEmpty  = "empty"
+	workerTemp   = "/tmp"     // an action gets no variables, and so the shim copies its files to this folder
 	remoteShared = "/dev/shm" // the server syncs every file
 )
 
@@ -60,6 +61,7 @@ type remoted struct {
 	sizes   remoteSizes
 	load    string // of the machine before, as Linux counts it
 	on      string // file system of the folders
+	temp    string // and of workerTemp
 	absent  string // why nothing was measured
 	worker  string // version of the server's package
 	java    string
@@ -118,7 +120,7 @@ func (m *remoted) measure(ctx context.Context, root, classes string, s *remoteSc
 	if err := s.prepare(ctx, root); err != nil {
 		return err
 	}
-	m.on = fileSystem(s.dir)
+	m.on, m.temp = fileSystem(s.dir), fileSystem(workerTemp)
 	info, err := os.Stat(s.shim)
 	if err != nil {
 		return err

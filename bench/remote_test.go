@@ -14,7 +14,7 @@ func TestRemoteReport(t *testing.T) {
 	const ms = time.Millisecond
 	one := func(name string, d time.Duration) series { return series{name, []sample{{Wall: d}}} }
 	m := &remoted{
-		sizes: remoteSizes{9, 10_000, 3}, load: "0.10", on: "ext4", worker: "bazel-bootstrap 4.2.3", java: "openjdk 17", shim: 10_400_000,
+		sizes: remoteSizes{9, 10_000, 3}, load: "0.10", on: "ext4", temp: "tmpfs", worker: "bazel-bootstrap 4.2.3", java: "openjdk 17", shim: 10_400_000,
 		trues: []series{one(remoteTrue, 310*ms), one(bareTrue, 100*ms), one(bareShim, 200*ms), one(localTrue, 50*ms)},
 		folders: []series{
 			one(remoteCold, 6000*ms), one(remoteWarm, 3000*ms), one(bareCold, 4000*ms), one(bareWarm, 1500*ms), one(itemRun, 1000*ms),
@@ -32,7 +32,7 @@ func TestRemoteReport(t *testing.T) {
 		"| fiador work run --remote, one file changed | 3000 ms | 3000 ms | 3000 ms | 2000 ms | 3.00 |",
 		"Nothing stored, the item takes 1.50 of the time of the bare action; after a change, 2.00.",
 		"| fiador work run --remote, one file changed | 7 | 2.0 MB |", "| a bare action, nothing stored | 10103 | 12.0 MB |",
-		"on 10000 files of 1 KB in 100 folders", "bazel-bootstrap 4.2.3, openjdk 17", "lie on ext4", "quick run",
+		"on 10000 files of 1 KB in 100 folders", "bazel-bootstrap 4.2.3, openjdk 17", "lie on ext4, and /tmp, where the\nshim copies the inputs to, on tmpfs", "quick run",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
