@@ -150,7 +150,7 @@ func (s *remoteScene) prepare(ctx context.Context, root string) error {
 	s.helper, s.shim = filepath.Join(s.dir, "fiador-remote"), filepath.Join(s.dir, "fiador-shim")
 	s.script, s.said = filepath.Join(s.dir, "keeping-helper"), filepath.Join(s.dir, "said")
 	for file, from := range map[string]string{s.helper: "fiador-remote", s.shim: "fiador-shim"} {
-		if err := goTool(ctx, filepath.Join(root, "cmd", from), "", "build", "-trimpath", "-o", file, "."); err != nil {
+		if err := goTool(ctx, filepath.Join(root, "cmd", from), "", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "."); err != nil {
 			return err
 		}
 	}
