@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
@@ -19,8 +18,6 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
 )
-
-func errnoOf(n int) syscall.Errno { return syscall.Errno(n) }
 
 // read reads the answer to a spec from a folder, and returns the box that it describes. Nothing
 // of data.tar is read before result.json is known to be one for this task, and every byte is held
@@ -238,12 +235,11 @@ func (d *unpacker) file(name, to string, c change.Change) error {
 	return nil
 }
 
-// sumOf returns the bytes of a hash.
+// sumOf returns the bytes of a hash; ok says whether it is one.
 func sumOf(h canon.ContentHash) (sum [32]byte, ok bool) {
-	text, prefixed := cutHash(h)
-	if !prefixed || len(text) != 2*len(sum) {
+	if !h.Valid() {
 		return sum, false
 	}
-	_, err := hex.Decode(sum[:], []byte(text))
+	_, err := hex.Decode(sum[:], []byte(h.Hex()))
 	return sum, err == nil
 }

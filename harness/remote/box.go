@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/remote/job"
 	"github.com/fiador/fiador/harness/sandbox"
-	"github.com/fiador/fiador/kernel/canon"
 )
 
 // box is what a worker did, as an execute.Box. Its actions were performed: Run and Write say how
@@ -57,7 +55,7 @@ func (b *box) step(i int) (job.Step, error) {
 
 func (b *box) Write(i int) (syscall.Errno, error) {
 	step, err := b.step(i)
-	return errnoOf(step.Errno), err
+	return syscall.Errno(step.Errno), err
 }
 
 // Run returns how a command ended, and passes its streams on. What a stream had beyond the bytes
@@ -128,5 +126,3 @@ func (b *box) MoveTo(dir string, leave func(path string) bool) error {
 func (b *box) Close() error {
 	return errors.Join(os.RemoveAll(filepath.Dir(b.dir)), b.inputs.Remove())
 }
-
-func cutHash(h canon.ContentHash) (string, bool) { return strings.CutPrefix(string(h), "sha256:") }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -72,7 +73,7 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	root = append(root, input{Path: job.SpecFile, SHA256: hexOf(sum), Size: int64(len(text)), Source: file})
+	root = append(root, input{Path: job.SpecFile, SHA256: sum.Hex(), Size: int64(len(text)), Source: file})
 	list := filepath.Join(dir, "root.jsonl")
 	if err := writeRoot(list, root); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 	}
 	err = p.helper.execute(ctx, p, order{
 		Argv: []string{job.ShimFile}, Root: list, Outputs: []string{job.ResultFile, job.DataFile}, MaxBytes: []int64{job.MaxResult, maxData(spec)},
-		Platform: p.Config.Platform, TimeoutMS: (budget + taskGrace).Milliseconds(), Out: out, Once: spec.Network || spec.Listed, Transfer: transferTime(root, maxData(spec)),
+		Platform: p.Config.Platform, TimeoutMS: (budget + taskGrace + layoutTime(root)).Milliseconds(), Out: out, Once: spec.Network || spec.Listed, Transfer: transferTime(root, maxData(spec)),
 	})
 	if err != nil {
 		return nil, err
@@ -222,6 +223,16 @@ func transferTime(root []input, out int64) time.Duration {
 	return time.Duration(bytes>>20+int64(len(root))/64) * time.Second
 }
 
+// layoutTime is how much longer a task may take because the shim copies its files first: a second
+// for each 64 MiB, and for every 1000 files.
+func layoutTime(root []input) time.Duration {
+	var bytes int64
+	for _, in := range root {
+		bytes += in.Size
+	}
+	return time.Duration(bytes>>26+int64(len(root))/1000) * time.Second
+}
+
 // maxData returns how many bytes data.tar can have: the streams and the written files, each file
 // with its header and the rest of its last block.
 func maxData(s *job.Spec) int64 {
@@ -234,14 +245,12 @@ func maxData(s *job.Spec) int64 {
 // commands make; they may delete every entry that there was.
 func maxWritten(s *job.Spec) int64 { return int64(len(s.Work)) + 4*int64(s.Limits.OutputFiles) + 1<<16 }
 
-func hexOf(sum canon.ContentHash) string { return string(sum)[len("sha256:"):] }
-
 // refusedAs returns the error for a refusal of the shim.
 func refusedAs(r *job.Refusal) error {
 	switch r.Kind {
 	case job.RefusedIsolation:
 		return &sandbox.Error{
-			Isolation: sandbox.Isolation(r.Isolation), Step: r.Step, Errno: errnoOf(r.Errno), Msg: "on the worker: " + told(r.Message), Cause: r.Cause, Remedy: told(r.Remedy),
+			Isolation: sandbox.Isolation(r.Isolation), Step: r.Step, Errno: syscall.Errno(r.Errno), Msg: "on the worker: " + told(r.Message), Cause: r.Cause, Remedy: told(r.Remedy),
 		}
 	case job.RefusedInputs:
 		return runerr.New(result.CodeSandbox, "the worker has other files than were sent: "+told(r.Message), "the server's storage is damaged, or somebody else writes to it")

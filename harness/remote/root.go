@@ -17,6 +17,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/remote/job"
 	"github.com/fiador/fiador/harness/runerr"
@@ -156,8 +157,8 @@ func (c *collector) entry(at string, o sandbox.Original, sum [32]byte) (e job.En
 		if c.bytes += o.Size; c.bytes > job.MaxBytes {
 			return e, runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: the folders have more than %d GiB", job.MaxBytes>>30), "show less of them")
 		}
-		e.Kind, e.Size, e.SHA256 = job.File, o.Size, canon.ContentHash("sha256:"+hex.EncodeToString(sum[:]))
-		c.list = append(c.list, input{Path: at + "/" + o.Path, SHA256: hexOf(e.SHA256), Size: o.Size, Executable: o.Mode&0o100 != 0, Source: o.Host})
+		e.Kind, e.Size, e.SHA256 = job.File, o.Size, evidence.Hash(sum)
+		c.list = append(c.list, input{Path: at + "/" + o.Path, SHA256: e.SHA256.Hex(), Size: o.Size, Executable: o.Mode&0o100 != 0, Source: o.Host})
 	case change.KindFolder:
 		e.Kind = job.Folder
 	case change.KindLink:
