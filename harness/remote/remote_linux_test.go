@@ -103,7 +103,7 @@ func taskOf(dir string, lines ...string) execute.Task {
 	t := execute.Task{
 		Sandbox: sandbox.Request{
 			Work: dir, Write: sandbox.Staged, Least: sandbox.Full, Protect: execute.Protected(),
-			Limits: sandbox.Limits{MemoryMB: 256, CPUCores: 1, MaxChildren: 8, OutputFiles: 100, OutputBytes: 1 << 20},
+			Limits: sandbox.Limits{MemoryMB: 1024, CPUCores: 1, MaxChildren: 8, OutputFiles: 100, OutputBytes: 1 << 20},
 		},
 		Rules: change.Rules{AnyRoot: true, Links: true, MaxFiles: 100, MaxBytes: 1 << 20}, Budget: 30 * time.Second,
 		Stdout: command.Stream{Keep: 1 << 16}, Stderr: command.Stream{Keep: 1 << 16}, Now: time.Now,
