@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
+	"github.com/fiador/fiador/specs/specstest/second"
 )
 
 // TestSchemaAgrees: ParseRecord reads exactly the canonical entries that the schema
@@ -166,7 +167,7 @@ func TestRecomputedLeaves(t *testing.T) {
 // TestLinesFitTheSchema: two validators accept each line of the vectors' logs as it stands
 // in the file, and refuse it with a seal that ParseLine refuses too.
 func TestLinesFitTheSchema(t *testing.T) {
-	set, second := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindLedgerRecord)
+	set, another := specstest.NewSpecs(t), second.Schema(t, specs.KindLedgerRecord)
 	fits := func(line []byte) bool {
 		doc, err := canon.ParseCanonical(line, ledger.MaxEntryBytes+1024)
 		if err != nil {
@@ -176,7 +177,7 @@ func TestLinesFitTheSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other := second.Validate(doc.Value()); (other == nil) != (len(list) == 0) {
+		if other := another.Validate(doc.Value()); (other == nil) != (len(list) == 0) {
 			t.Errorf("%s\nthe second validator: %v; ours: %v", line, other, list)
 		}
 		return len(list) == 0

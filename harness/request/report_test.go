@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
+	"github.com/fiador/fiador/specs/specstest/second"
 )
 
 func fullReport() Report {
@@ -144,7 +145,7 @@ func TestReportDigest(t *testing.T) {
 // TestReportSchemaSpoilt spoils every place of a report. Both validators must refuse and
 // accept the same.
 func TestReportSchemaSpoilt(t *testing.T) {
-	set, other := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindExecutionReport)
+	set, other := specstest.NewSpecs(t), second.Schema(t, specs.KindExecutionReport)
 	b, err := fullReport().Bytes()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
+	"github.com/fiador/fiador/specs/specstest/second"
 )
 
 var updateVectors = flag.Bool("update", false, "fill in what the vectors expect of the requests that are read")
@@ -314,7 +315,7 @@ func TestRequestMessages(t *testing.T) {
 // with the schema's verdict, and Parse must never accept more.
 func TestRequestSchemaSpoilt(t *testing.T) {
 	set := specstest.NewSpecs(t)
-	other := specstest.SecondValidator(t, specs.KindExecutionRequest)
+	other := second.Schema(t, specs.KindExecutionRequest)
 	full := fullRequest(t)
 	refused := 0
 	for _, pointer := range specstest.PlacesOf(full, nil) {

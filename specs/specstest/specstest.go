@@ -1,5 +1,5 @@
-// Package specstest has the fixtures of tests about documents and their schemas, a second
-// validator among them. Tests alone import it.
+// Package specstest has the fixtures of tests about documents and their schemas. Tests alone
+// import it.
 package specstest
 
 import (
@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -92,27 +90,6 @@ func NewSpecs(t testing.TB) *specs.Set {
 		t.Fatal(err)
 	}
 	return set
-}
-
-// SecondValidator returns a schema compiled by another library than the one that package
-// specs uses. Both must decide alike.
-func SecondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
-	t.Helper()
-	src, _ := specs.Schema(string(kind))
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{})
-	if err := c.AddResource("fiador:second", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("fiador:second")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // PlacesOf returns the path to every value in v.
