@@ -156,19 +156,31 @@ func TestBlessKilled(t *testing.T) {
 	t.Parallel()
 	v := newVersus(t)
 	answers := map[string]string{}
-	for i := range 300 {
+	for i := range 100 {
 		answers[fmt.Sprintf("c%03d", i)] = "yes"
 	}
 	new := v.write(t, sample{side: "new", id: "r", answers: answers})
-	half, whole := 0, 0
-	for range rehearsal.Count(4, 100) {
-		place := filepath.Join(v.dir, "kept")
+	place := filepath.Join(v.dir, "kept")
+	begin := func() *exec.Cmd {
 		cmd := command(t, "suite", "bless", new, "--to", filepath.Join(place, "main"))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		awaits(t, "a copy has begun", func() bool { list, _ := os.ReadDir(place); return len(list) > 0 })
-		time.Sleep(rand.N(250 * time.Millisecond))
+		return cmd
+	}
+	undisturbed, began := begin(), time.Now()
+	if err := undisturbed.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	span := time.Since(began) // of the copy
+	if err := os.RemoveAll(place); err != nil {
+		t.Fatal(err)
+	}
+	half, whole := 0, 0
+	for range rehearsal.Count(4, 100) {
+		cmd := begin()
+		time.Sleep(rand.N(span + 1))
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		list, err := os.ReadDir(place)
