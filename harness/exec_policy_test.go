@@ -134,6 +134,7 @@ clarify contains {"id": "SHORT", "path": "/actions/0", "question": "Is this all?
 // layer. None of the three starts a command that the others do not start.
 func TestExecDecidesLikeARun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
+	t.Parallel()
 	s := newStage(t)
 	list := argvs(t)
 	if len(list) < 150 {

@@ -74,6 +74,7 @@ type commandTrial struct {
 // names they have, whatever other files exist, and whatever was staged before.
 func TestApplyBranchCommands(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
@@ -190,6 +191,7 @@ func (s stage) tryCommands(t *testing.T, name string, trial commandTrial) {
 // found before a diff is shown. So is a branch that cannot be made.
 func TestApplyBranchRefused(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	const sides = "git switch -q -c side; echo 1 >kept; git commit -q -a -m s1; echo 2 >more; git add more; git commit -q -m s2; git switch -q main; echo 3 >kept; git commit -q -a -m m\n"
 	const elsewhere = "git branch agent/x; git worktree add -q ../$(basename $PWD).else agent/x; cd ../$(basename $PWD).else\n"
@@ -236,6 +238,7 @@ func TestApplyBranchNeighbours(t *testing.T) {
 // neither overwritten nor built upon.
 func TestApplyBranchMeanwhile(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := stage{bench: newBench(t)}
 	long, work := s.packOf(t, "long", "echo k >kept", "yes lines | head -n 19000 >long")
 	for name, tc := range map[string]struct{ does, want string }{
@@ -351,6 +354,7 @@ func TestApplyBranchCtrlC(t *testing.T) {
 // message is true, and the same command completes the change when it runs again.
 func TestApplyBranchGitKilled(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	const back = "nothing was changed: git was killed: signal: killed"
 	for name, tc := range map[string]struct{ pattern, does, want, head string }{
@@ -385,6 +389,7 @@ func TestApplyBranchGitKilled(t *testing.T) {
 // same command continues.
 func TestApplyBranchLocked(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	for _, name := range []string{"HEAD.lock", "refs/heads/agent/x.lock"} {
 		dir := s.tree(t, filepath.Join(s.dir, "tree"))
@@ -460,6 +465,7 @@ func TestApplyBranchOwner(t *testing.T) {
 // it in full.
 func TestApplyBranchNames(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	for name, shown := range map[string]string{"e\u202evil": `e\u202evil`, "c\u009b31mX": `c\u009b31mX`, "b\x9b31m": `b\x9b31m`, "é": "é"} {
 		dir := s.tree(t, filepath.Join(s.dir, "tree"))

@@ -15,6 +15,7 @@ import (
 // configuration and links lead there. It refuses no other file for this reason.
 func TestApplyHooks(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	hook := `printf '#!/bin/sh\n>>"$HOME/ran"\n'`
 	pack, _ := s.packOf(t, "hook", "true", hook+` >pre-commit; mkdir -p tools/hooks sub/hooks; cp pre-commit tools/hooks/pre-commit; cp pre-commit sub/hooks/pre-commit; cp pre-commit sub/check.sh; chmod +x pre-commit */*/* */*.sh`)

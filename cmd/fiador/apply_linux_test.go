@@ -269,6 +269,7 @@ type gitTrial struct {
 // TestApplyBranch: files go onto a branch, or the command refuses and changes nothing.
 func TestApplyBranch(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	first := s.repository(t, filepath.Join(s.dir, "first"))
 	const other = "commit --allow-empty -q -m second"
@@ -356,6 +357,7 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 // the same rules.
 func TestApplyBranchAlone(t *testing.T) {
 	needGit(t)
+	t.Parallel()
 	s := newStage(t)
 	none := filepath.Join(s.dir, "none")
 	if _, stderr, code := s.run(t, "run", s.intentOf(t, "true"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", none); code != cli.ExitAccepted {

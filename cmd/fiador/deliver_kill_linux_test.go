@@ -21,6 +21,7 @@ import (
 // something. Each of its files is as before or complete, in the order of harness.Deliver.
 func TestDeliverKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	t.Parallel()
 	s := newStage(t)
 	gate, key := filepath.Join(s.dir, "ledger"), filepath.Join(s.dir, "key")
 	if _, stderr, code := s.run(t, "ledger", "init", gate, "--origin", "example.com/gate", "--key", key); code != cli.ExitAccepted {

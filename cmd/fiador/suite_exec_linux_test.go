@@ -225,7 +225,7 @@ func TestSuiteExecHostile(t *testing.T) {
 			b := newExecBench(t, tc.isolation)
 			before := filesOf(t, filepath.Join(b.dir, "agent"))
 			cases, out := b.cases(t, ids...), filepath.Join(b.dir, "out")
-			cmd, stdout, stderr := b.command(t, "suite", "run", cases, "--new", "exec:"+b.agent, "--policy", filepath.Join(b.dir, "policy"), "--out", out, "--run-id", "r", "--timeout", "4s", "--concurrency", "4")
+			cmd, stdout, stderr := b.command(t, "suite", "run", cases, "--new", "exec:"+b.agent, "--policy", filepath.Join(b.dir, "policy"), "--out", out, "--run-id", "r", "--timeout", "8s", "--concurrency", "4")
 			cmd.Env = append(cmd.Env, "AGENT_KEY="+agentKey)
 			if tc.user != 0 {
 				cmd.Path = b.ordinary(t)
@@ -246,7 +246,7 @@ func TestSuiteExecHostile(t *testing.T) {
 				if !slices.Contains(ends, c.end()) {
 					t.Errorf("%s: %s (%s), want %q", id, c.end(), c.Failure.Message, ends)
 				}
-				if c.Failure.Latency > 12_000 {
+				if c.Failure.Latency > 16_000 {
 					t.Errorf("%s took %d ms", id, c.Failure.Latency)
 				}
 			}
