@@ -52,7 +52,7 @@ func TestCallsLeaveNothing(t *testing.T) {
 	const most = 4 << 20
 	first := rehearsal.Count(10, 100)
 	for i, isolation := range harnesstest.Tiers {
-		all := rehearsal.Count(30, []int{1000, 300}[i])
+		all := rehearsal.Count(30, []int{1000, 200}[i])
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			x.Gate.UseTools(harnesstest.Registry(t, x.Deps.Specs, map[string]string{
