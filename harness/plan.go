@@ -74,6 +74,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	task.RunID = req.RunID
+	task.Cut = task.Cut && (deps.Place == nil || task.Stdout.Tee == nil) // of a stream from a worker, only the bytes that are kept are passed on
 	task.Caller, task.Calls, task.Asker, task.Secrets, task.Cache, task.Now = deps.Caller, calls, deps.Asker, deps.Secrets, deps.ToolCache, deps.Now
 	var p *execute.Performed
 	if req.Item == nil {

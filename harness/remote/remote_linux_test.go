@@ -3,6 +3,7 @@
 package remote_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
@@ -284,6 +286,41 @@ func TestRefusedUnopened(t *testing.T) {
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["step"] != "start" || re.Details["errno"] != 28 || re.Remedy() != "more namespaces" {
 		t.Errorf("%+v", err)
+	}
+}
+
+// TestStreamsOfExec: a worker sends back the bytes of a stream that are kept. An exec whose stream
+// has more is rejected; a request, which passes nothing on, is not.
+func TestStreamsOfExec(t *testing.T) {
+	s := newSite(t, "")
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	x.Deps.Place = s
+	for line, rejected := range map[string]bool{"head -c 300000 /dev/zero": false, "head -c 2000000 /dev/zero": true, "head -c 300000 /dev/zero >&2": true} {
+		for _, passed := range []bool{true, false} {
+			var stdout, stderr bytes.Buffer
+			e := harness.Exec{Argv: []string{"sh", "-c", line}, Write: sandbox.Staged}
+			if passed {
+				e.Streams = harness.Streams{Stdout: &stdout, Stderr: &stderr}
+			}
+			source, err := e.Intent()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := harness.Run(t.Context(), x.Deps, x.Gate, harness.Request{Source: source, Path: "exec", Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone, RunID: "r", Exec: &e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, reasons := rep.Execution.Observed.Judge()
+			if want := rejected && passed; (code != 0) != want || want && !slices.Equal(reasons, []string{"STREAM_LIMIT /actions/0"}) {
+				t.Errorf("%s, passed on %t: exit code %d, %q", line, passed, code, reasons)
+			}
+			if n := stdout.Len() + stderr.Len(); passed && !rejected && n != 300_000 || n > 1<<20 {
+				t.Errorf("%s: %d bytes came through", line, n)
+			}
+			if err := rep.Execution.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
