@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fiador/fiador/harness"
@@ -26,8 +25,7 @@ type Exec struct {
 	Perform harness.Perform // performs the task
 	Where   execute.Place   // where the command runs
 
-	mu        sync.Mutex
-	isolation sandbox.Isolation
+	isolation sandbox.Isolation // that Probe has found
 }
 
 // keptStderr is how much of standard error is kept.
@@ -41,9 +39,7 @@ func (x *Exec) Probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
 	x.isolation = box.Facts().Isolation
-	x.mu.Unlock()
 	return box.Close()
 }
 
@@ -52,8 +48,6 @@ func (x *Exec) Place() (base, url string) { return "exec:" + x.Name, "exec:" + x
 
 // Kind returns exec and the isolation of the sandbox.
 func (x *Exec) Kind() trial.Agent {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	return trial.Agent{Transport: "exec", Isolation: string(x.isolation)}
 }
 
@@ -67,12 +61,18 @@ func (x *Exec) Ask(ctx context.Context, q Request) (o Observed) {
 	most := int64(q.Most) + beyond
 	t.Stdout, t.Stderr, t.Cut = command.Stream{Keep: most, Tee: &bound{most}}, command.Stream{Keep: keptStderr + beyond}, true
 	t.Ignore = func(string) bool { return true }
-	run, stop := undated(ctx)
+	_, here := x.Where.(execute.Here)
+	run, stop := undated(ctx, here)
 	defer stop()
+	if !here {
+		ctx = run // the time is over when the worker says so
+	}
 	p, err := x.Perform(run, t)
 	o.Sent = true
 	if err != nil {
-		o.ended(ctx, "spawn_failed")
+		if o.ended(ctx, "spawn_failed"); o.Fault != "" {
+			o.Stderr = []byte(err.Error() + "\n")
+		}
 		return o
 	}
 	defer p.Close()
@@ -102,11 +102,12 @@ func (b *bound) Write(p []byte) (int, error) {
 
 // undated returns a context that is cancelled with ctx and has no deadline: the budget of the
 // command ends an attempt, so that what came until then is known. The context ends all the same
-// if the command outlives its budget for long.
-func undated(ctx context.Context) (context.Context, context.CancelFunc) {
+// if a command of this machine outlives its budget for long. Uploads to a cluster and its queues
+// are not the command's time; the place has limits for them.
+func undated(ctx context.Context, here bool) (context.Context, context.CancelFunc) {
 	const grace = 10 * time.Second
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	if end, ok := ctx.Deadline(); ok {
+	if end, ok := ctx.Deadline(); ok && here {
 		run, cancel = context.WithDeadline(context.WithoutCancel(ctx), end.Add(grace))
 	}
 	detach := context.AfterFunc(ctx, func() {
