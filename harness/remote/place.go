@@ -148,7 +148,7 @@ func unsendable(t execute.Task) error {
 func (p *Place) spec(ctx context.Context, task execute.Task) (*job.Spec, *originals, []input, error) {
 	s := &job.Spec{
 		Version: job.Version, BudgetMS: task.Budget.Milliseconds(), StdoutMax: task.Stdout.Keep, StderrMax: task.Stderr.Keep, Cut: task.Cut,
-		ShowsTree: task.Sandbox.Tree != "",
+		ShowsTree: task.Sandbox.Tree != "", StopWhenCut: task.Cut && task.Stdout.Tee != nil,
 	}
 	s.Fill(task.Sandbox)
 	left := int64(job.MaxStdin)

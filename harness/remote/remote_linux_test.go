@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -322,6 +323,36 @@ func TestStreamsOfExec(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEndlessStream: a command whose reader stops at the bytes that are kept ends there, and not at
+// the end of its time, as it does here.
+func TestEndlessStream(t *testing.T) {
+	s := newSite(t, "")
+	for _, place := range []execute.Place{execute.Here{Runner: harnesstest.NewTier(t, sandbox.Full)}, s} {
+		task := taskOf(folder(t), "yes")
+		task.Stdout.Tee, task.Cut = &reader{left: task.Stdout.Keep}, true
+		p, err := execute.Perform(t.Context(), place, task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := p.Observed.Command; end.Signal != int(syscall.SIGPIPE) || end.TimedOut || !end.Stdout.Truncated || int64(len(p.Stdout.Bytes)) != task.Stdout.Keep {
+			t.Errorf("%T: %d bytes, %+v", place, len(p.Stdout.Bytes), end)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// reader is a Tee that reads so many bytes.
+type reader struct{ left int64 }
+
+func (r *reader) Write(b []byte) (int, error) {
+	if r.left -= int64(len(b)); r.left < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(b), nil
 }
 
 // TestInterrupted: the end of the run's context ends an execution, even if the helper is deaf.

@@ -64,6 +64,8 @@ type Spec struct {
 	StderrMax int64    `json:"stderr_max"`
 	Cut       bool     `json:"cut"` // a command whose stream is cut has not failed
 	Actions   []Action `json:"actions,omitempty"`
+
+	StopWhenCut bool `json:"stop_when_cut"` // a command ends when it has written more to standard output than is kept
 }
 
 // Limits are the limits of the sandbox.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"math"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -113,12 +115,20 @@ func (p *performance) command(ctx context.Context, i int, left *command.Budget) 
 	if p.stdin[i] != nil {
 		streams.Stdin = bytes.NewReader(p.stdin[i])
 	}
-	res, err := p.box.Run(ctx, i, limit, streams, &known)
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	if p.spec.StopWhenCut {
+		streams.Stdout.Tee = &bound{p.spec.StdoutMax, stop}
+	}
+	res, err := p.box.Run(run, i, limit, streams, &known)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return false, err
+	}
+	if run.Err() != nil {
+		res.Code, res.Signal = 0, syscall.SIGPIPE // as package execute ends a command whose reader is gone
 	}
 	took := res.Ended.Sub(res.Started)
 	left.Spend(took)
@@ -137,6 +147,20 @@ func (p *performance) command(ctx context.Context, i int, left *command.Budget) 
 	}.FailedBut(a.Code)
 	cut := res.Stdout.Truncated || res.Stderr.Truncated
 	return failed || cut && !p.spec.Cut, err
+}
+
+// bound is a Tee that ends a command when it has written more than is kept.
+type bound struct {
+	left int64
+	stop func()
+}
+
+func (b *bound) Write(text []byte) (int, error) {
+	if b.left -= int64(len(text)); b.left < 0 {
+		b.stop()
+		return 0, io.ErrShortWrite
+	}
+	return len(text), nil
 }
 
 func (p *performance) stream(kind string, at int, c command.Captured) (job.Stream, error) {
