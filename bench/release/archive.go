@@ -70,7 +70,7 @@ func (r *release) manual() (tree, error) {
 }
 
 // platform builds the programs for OS/ARCH and writes their archives and, for Linux, the
-// image. What --remote needs is an archive of its own, because deciding works without it.
+// image and what --remote needs: an archive of its own, because deciding works without it.
 func (r *release) platform(platform string, manual tree) error {
 	system, arch, _ := strings.Cut(platform, "/")
 	suffix := ""
@@ -96,12 +96,13 @@ func (r *release) platform(platform string, manual tree) error {
 	if err != nil {
 		return err
 	}
-	if system == "linux" {
-		if err := r.image("fiador"+name+".oci.tar", arch, t, modules); err != nil {
-			return err
-		}
+	if system != "linux" {
+		return nil // commands are sent to workers from Linux alone
 	}
-	helper := program{"fiador-remote" + suffix, env, "cmd/fiador-remote", ".", bare}
+	if err := r.image("fiador"+name+".oci.tar", arch, t, modules); err != nil {
+		return err
+	}
+	helper := program{"fiador-remote", env, "cmd/fiador-remote", ".", bare}
 	_, err = r.archive("fiador-remote"+name+".tar.gz", tree{"LICENSE": licence}, thirdPartyRemote, append(shims(), helper))
 	return err
 }

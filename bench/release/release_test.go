@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 // of Windows too, and nothing else can.
 func TestPrograms(t *testing.T) {
 	files := tree{"LICENSE": nil, "man/fiador.1": nil, "completions/fiador.bash": nil}
-	for _, name := range []string{"fiador", "fiador.exe", "safe-run", "fiador-remote", "fiador-remote.exe", "fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} {
+	for _, name := range []string{"fiador", "fiador.exe", "safe-run", "fiador-remote", "fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} {
 		files[name] = []byte{0}
 	}
 	b, err := new(release).tar(files)

@@ -120,6 +120,9 @@ func (p *Place) Probe(ctx context.Context) (list []sandbox.Probe, server Server,
 		}
 		list = append(list, one)
 	}
+	if p.helper.run == nil { // nothing was sent: this system cannot read a work folder for a worker
+		return nil, server, machine, "", runerr.New(result.CodeSandbox, "commands are sent to a worker from Linux (amd64, arm64) alone", "run it there")
+	}
 	sent, err := p.shim()
 	return list, p.helper.run.server, machine, sent.SHA256, err
 }
