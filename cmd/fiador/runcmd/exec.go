@@ -101,7 +101,8 @@ the command.
 
 --ledger records the decision and the end of the execution. --pack writes a pack that
 proves both elsewhere. No pack can hold a symbolic link or a truncated stream, so with
---pack each of these rejects the execution, as in a run.
+--pack each of these rejects the execution, as in a run. With --remote a truncated
+stream does, because a worker sends back only the bytes that are kept.
 
 Exit codes:
   0 to 255  the command's own; 126 not executable, 127 not found, 128+n signal n,
