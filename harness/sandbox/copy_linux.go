@@ -238,11 +238,10 @@ func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error)
 }
 
 func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
-	fd, err := tree.Beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
+	in, err := tree.OpenPlain(dir, name)
 	if err != nil {
 		return err
 	}
-	in := os.NewFile(uintptr(fd), name)
 	defer in.Close()
 	return c.fill(in, p, mode)
 }

@@ -52,36 +52,49 @@ func (l layers) close() {
 	}
 }
 
-// find returns the layer that has a path, and the status of that path; nil for no entry.
+// find is look, and counts a path that cannot be reached as no entry.
 func (l layers) find(p string) (int, *unix.Stat_t) {
+	dir, st, _ := l.look(p)
+	return dir, st
+}
+
+// look returns the layer that has a path, and the status of that path; nil for no entry.
+func (l layers) look(p string) (int, *unix.Stat_t, error) {
 	for _, dir := range l {
-		st, err := statBeneath(dir, p)
+		st, err := tree.Stat(dir, p)
 		switch {
 		case err == unix.ENOENT:
 			continue
-		case err != nil || whiteout(st):
-			return -1, nil
+		case err != nil:
+			return -1, nil, unless(err, unix.ENOTDIR, unix.ELOOP)
+		case whiteout(st):
+			return -1, nil, nil
 		}
-		return dir, st
+		return dir, st, nil
 	}
-	return -1, nil
+	return -1, nil, nil
 }
 
-// names lists the entries of a folder, each once.
-func (l layers) names(folder string) (list []string, err error) {
+// names lists the entries of a folder, each once. If it is strict, what cannot be read is an
+// error, and else it has no entries.
+func (l layers) names(folder string, strict bool) (list []string, err error) {
 	seen := map[string]bool{}
 	for _, dir := range l {
 		fd, err := tree.Beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err == unix.ENOENT {
 			continue
 		}
-		if err != nil {
+		if err != nil && (!strict || unless(err, unix.ENOTDIR, unix.ELOOP) == nil) {
 			break // no folder: it hides those of lower layers
+		}
+		if err != nil {
+			return nil, err
 		}
 		names, err := tree.ReadNames(fd)
 		for _, name := range names {
 			var st unix.Stat_t
-			if !seen[name] && unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !whiteout(&st) {
+			err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+			if !seen[name] && (err == nil && !whiteout(&st) || err != nil && strict) { // look says why
 				list = append(list, name)
 			}
 			seen[name] = true
@@ -92,17 +105,6 @@ func (l layers) names(folder string) (list []string, err error) {
 		}
 	}
 	return list, nil
-}
-
-// statBeneath returns the status of a path beneath a folder.
-func statBeneath(dir int, p string) (*unix.Stat_t, error) {
-	fd, err := tree.Beneath(dir, p, unix.O_PATH)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	return &st, unix.Fstat(fd, &st)
 }
 
 // Before returns the kind of the entry that the work folder had at a path before anything
@@ -141,7 +143,7 @@ func (s *Sandbox) Below(folder string) iter.Seq[string] {
 // below yields the paths beneath a folder, and says whether to go on. A folder that cannot be
 // read has none.
 func (l layers) below(folder string, yield func(string) bool) bool {
-	names, _ := l.names(folder)
+	names, _ := l.names(folder, false)
 	for _, name := range names {
 		if p := path.Join(folder, name); !yield(p) || !l.below(p, yield) {
 			return false
@@ -249,7 +251,12 @@ func (c *copier) put(one change.Change, d Delta) error {
 		}
 		return c.fill(in, one.Path, mode)
 	}
-	if err := unix.Mknod(filepath.Join(c.to.Name(), one.Path), unix.S_IFCHR, 0); err != nil {
+	dir, err := c.to.Open(path.Dir(one.Path)) // a link on the way leads out of no root
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := unix.Mknodat(int(dir.Fd()), path.Base(one.Path), unix.S_IFCHR, 0); err != nil {
 		return fmt.Errorf("%s: %w: %w", c.to.Name(), ErrWhiteouts, err)
 	}
 	return nil
@@ -278,15 +285,15 @@ func (s *Sandbox) Facts() Facts {
 const sharedMemory = "/dev/shm"
 
 // DeltaFolder makes a folder whose file system has whiteouts: near, or a new one among the
-// temporary files or in shared memory. Sweep removes a new one when its maker was killed. The
-// error wraps ErrWhiteouts if there is none.
+// temporary files or in shared memory. The error
+// wraps ErrWhiteouts if there is none.
 func DeltaFolder(near string) (dir string, err error) {
 	if near, err = filepath.Abs(near); err != nil { // the init has another working folder
 		return "", err
 	}
 	for _, dir := range []string{near, os.TempDir(), sharedMemory} {
 		if dir != near {
-			if dir, err = os.MkdirTemp(dir, scratchName()+"-"); err != nil {
+			if dir, err = NewScratch(dir); err != nil {
 				continue
 			}
 		}

@@ -172,7 +172,7 @@ func opaque(fd int) bool {
 
 // hidden reports the entries that an opaque folder hides as deleted.
 func (d *differ) hidden(at string, kept []string) error {
-	names, err := d.was.names(cmp.Or(at, "."))
+	names, err := d.was.names(cmp.Or(at, "."), false)
 	for _, name := range names {
 		if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.Passes(p)) {
 			d.seen[p] = true

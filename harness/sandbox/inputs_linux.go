@@ -64,13 +64,12 @@ type stager struct {
 
 func (c *stager) add(p string) error {
 	unread := func(err error) error { return &InputError{Path: p, Msg: inputReason(err)} }
-	fd, err := tree.Beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := tree.OpenPlain(c.tree, p)
 	if err != nil {
 		return unread(err)
 	}
-	f := os.NewFile(uintptr(fd), p)
 	defer f.Close()
-	var st unix.Stat_t
+	fd, st := int(f.Fd()), unix.Stat_t{}
 	if err := unix.Fstat(fd, &st); err != nil {
 		return unread(err)
 	}

@@ -8,15 +8,13 @@ import (
 	"path"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/tree"
 )
 
 // Originals calls yield for each entry of Work, Delta and Inputs as they lie over one another,
 // with a function that opens a file. A folder comes before what is in it. It ends at the first
-// error. A folder whose entry is .git has no content.
+// error, and what cannot be read is one. A folder whose entry is .git has no content.
 func (r Request) Originals(yield func(o Original, open func() (*os.File, error)) error) error {
 	folders := []string{r.Inputs, r.Delta, r.Work}
 	was, err := openLayers(folders...)
@@ -30,17 +28,21 @@ func (r Request) Originals(yield func(o Original, open func() (*os.File, error))
 			hosts[was[len(hosts)]] = dir
 		}
 	}
-	return was.originals(".", hosts, yield)
+	return was.originals(r, ".", hosts, yield)
 }
 
-func (l layers) originals(folder string, hosts map[int]string, yield func(Original, func() (*os.File, error)) error) error {
-	names, err := l.names(folder)
-	if err != nil {
+func (l layers) originals(r Request, folder string, hosts map[int]string, yield func(Original, func() (*os.File, error)) error) error {
+	shown := r.Shows(folder) || r.Passes(folder)
+	names, err := l.names(folder, shown)
+	if err != nil && shown {
 		return &fs.PathError{Op: "list", Path: folder, Err: err}
 	}
 	for _, name := range names {
 		p := path.Join(folder, name)
-		layer, st := l.find(p)
+		layer, st, err := l.look(p)
+		if err != nil && (r.Shows(p) || r.Passes(p)) {
+			return &fs.PathError{Op: "look at", Path: p, Err: err}
+		}
 		if st == nil {
 			continue // gone in the meantime
 		}
@@ -50,23 +52,14 @@ func (l layers) originals(folder string, hosts map[int]string, yield func(Origin
 				return err
 			}
 		}
-		if err := yield(o, func() (*os.File, error) { return openPlain(layer, p) }); err != nil {
+		if err := yield(o, func() (*os.File, error) { return tree.OpenPlain(layer, p) }); err != nil {
 			return err
 		}
 		if o.Kind == change.KindFolder && name != ".git" {
-			if err := l.originals(p, hosts, yield); err != nil {
+			if err := l.originals(r, p, hosts, yield); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// openPlain opens a file of the user's, whose mode it leaves as it is.
-func openPlain(layer int, p string) (*os.File, error) {
-	fd, err := tree.Beneath(layer, p, unix.O_RDONLY|unix.O_NONBLOCK)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), p), nil
 }

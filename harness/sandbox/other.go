@@ -43,6 +43,9 @@ func (*Host) StageInputs(string, []string, int, int64) (Inputs, error) {
 // Probe returns no tiers.
 func (*Host) Probe(context.Context) []Probe { return nil }
 
+// NewScratch makes a folder that nothing sweeps.
+func NewScratch(in string) (string, error) { return os.MkdirTemp(in, "fiador-sandbox-") }
+
 // Sweep removes nothing.
 func Sweep(string) error { return nil }
 

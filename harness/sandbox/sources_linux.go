@@ -158,7 +158,7 @@ func (h *Host) makeScratch(s *Sandbox) error {
 	if s.scratch != "" {
 		return nil
 	}
-	dir, err := os.MkdirTemp(h.temp, scratchName()+"-")
+	dir, err := NewScratch(h.temp)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
@@ -194,6 +194,9 @@ func (s *Sandbox) putFiles() (map[string]string, error) {
 
 const scratchPrefix = "fiador-sandbox-"
 
+// NewScratch makes a folder in another, or among the temporary files, for Sweep to find.
+func NewScratch(in string) (string, error) { return os.MkdirTemp(in, scratchName()+"-") }
+
 // scratchName names the process that made a folder, so that Sweep can recognize a folder
 // whose process has ended.
 func scratchName() string {
@@ -210,8 +213,7 @@ func startTime(pid int) string {
 	return ""
 }
 
-// Sweep removes what killed supervisors left: folders beneath temp and cgroups. It keeps
-// everything that belongs to a running process.
+// Sweep removes the folders beneath temp and the cgroups of supervisors that were killed.
 func Sweep(temp string) error {
 	err := cgroup.Sweep(cgroup.Machine())
 	dirs, globErr := filepath.Glob(filepath.Join(cmp.Or(temp, os.TempDir()), scratchPrefix+"*"))

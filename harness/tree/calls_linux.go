@@ -120,6 +120,26 @@ func Beneath(dir int, p string, flags uint64) (int, error) {
 	}
 }
 
+// Stat returns the status of what a path names beneath dir.
+func Stat(dir int, p string) (*unix.Stat_t, error) {
+	fd, err := Beneath(dir, p, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return &st, unix.Fstat(fd, &st)
+}
+
+// OpenPlain opens a file of the user's, whose mode it leaves as it is.
+func OpenPlain(dir int, p string) (*os.File, error) {
+	fd, err := Beneath(dir, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), p), nil
+}
+
 // OpenFile opens a regular file, even if its mode does not let its owner read it. The
 // programs that could write the file inside have ended.
 func OpenFile(dir int, p string) (*os.File, error) {
