@@ -94,13 +94,18 @@ func (c *collector) folder(at string, r sandbox.Request, was *originals) ([]job.
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
+		if err := c.count(o); err != nil {
+			return err
+		}
 		shown := r.Shows(o.Path) || o.Kind == change.KindFolder && r.Passes(o.Path)
 		sum, err := c.hash(o, open)
 		switch {
+		case c.ctx.Err() != nil:
+			return c.ctx.Err()
 		case err != nil && shown:
 			return unsent(o.Path, "cannot be read: "+runerr.Reason(err), "let it be read, or keep it out of the folder")
 		case err != nil:
-			return nil // as of a sandbox, what cannot be read is no entry
+			return nil // commands cannot see it: a sandbox here takes it for no entry too
 		}
 		if was != nil {
 			was.at[o.Path] = original{o.Kind, sum, o.Size, o.Seen}
@@ -133,7 +138,7 @@ func (c *collector) hash(o sandbox.Original, open func() (*os.File, error)) (sum
 		return sum, err
 	}
 	defer f.Close()
-	text, size, err := digest(f)
+	text, size, err := digest(io.LimitReader(&until{c.ctx, f}, o.Size+1))
 	if err == nil && size != o.Size {
 		err = errors.New("it changes while it is read")
 	}
@@ -143,20 +148,28 @@ func (c *collector) hash(o sandbox.Original, open func() (*os.File, error)) (sum
 	return sum, err
 }
 
+// count counts an entry, whether commands see it or not.
+func (c *collector) count(o sandbox.Original) error {
+	if c.entries++; c.entries > job.MaxEntries {
+		return runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: the folders have more than %d entries", job.MaxEntries), "use a smaller folder")
+	}
+	if o.Kind == change.KindFile {
+		c.bytes += o.Size
+	}
+	if c.bytes > job.MaxBytes {
+		return runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: the folders have more than %d GiB", job.MaxBytes>>30), "use a smaller folder")
+	}
+	return nil
+}
+
 // entry adds an entry to the input root.
 func (c *collector) entry(at string, o sandbox.Original, sum [32]byte) (e job.Entry, err error) {
 	if !utf8.ValidString(o.Path) || !utf8.ValidString(o.Target) {
 		return e, unsent(o.Path, "its name, or where it leads, is not UTF-8", "rename it, or keep it out of the folder")
 	}
-	if c.entries++; c.entries > job.MaxEntries {
-		return e, runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: the folders have more than %d entries", job.MaxEntries), "show less of them")
-	}
 	e = job.Entry{Path: o.Path, Mode: int(o.Mode)}
 	switch o.Kind {
 	case change.KindFile:
-		if c.bytes += o.Size; c.bytes > job.MaxBytes {
-			return e, runerr.New(result.CodeSandbox, fmt.Sprintf("not sent to a worker: the folders have more than %d GiB", job.MaxBytes>>30), "show less of them")
-		}
 		e.Kind, e.Size, e.SHA256 = job.File, o.Size, evidence.Hash(sum)
 		c.list = append(c.list, input{Path: at + "/" + o.Path, SHA256: e.SHA256.Hex(), Size: o.Size, Executable: o.Mode&0o100 != 0, Source: o.Host})
 	case change.KindFolder:
@@ -183,6 +196,19 @@ func staysInside(p, target string) bool {
 
 func unsent(p, why, hint string) error {
 	return runerr.New(result.CodeSandbox, "not sent to a worker: "+canon.Quote(p)+": "+why, hint, runerr.File(p))
+}
+
+// until is a reader that ends with a context.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u *until) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(b)
 }
 
 // digest returns the SHA-256 of what is left in r, and its length.
