@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,7 +35,7 @@ type box struct {
 var errCalls = errors.New("no calls are made on a worker")
 
 func (b *box) Facts() sandbox.Facts                          { return b.known }
-func (b *box) Connections() []evidence.Connection            { return b.result.Contacts }
+func (b *box) Connections() []evidence.Connection            { return slices.Clone(b.result.Contacts) }
 func (b *box) PeakMemory() int64                             { return b.result.PeakMemory }
 func (b *box) Owns(in sandbox.Inputs)                        { b.inputs = in }
 func (b *box) Foreign() (string, int, bool)                  { return "", 0, false }
@@ -60,7 +61,7 @@ func (b *box) Write(i int) (syscall.Errno, error) {
 
 // Run returns how a command ended, and passes its streams on. What a stream had beyond the bytes
 // that are kept has stayed on the worker.
-func (b *box) Run(ctx context.Context, i int, _ time.Duration, spec command.Spec, end *sandbox.End, _ ...string) (command.Result, error) {
+func (b *box) Run(_ context.Context, i int, _ time.Duration, spec command.Spec, end *sandbox.End, _ ...string) (command.Result, error) {
 	step, err := b.step(i)
 	if err != nil {
 		return command.Result{}, err
@@ -72,7 +73,7 @@ func (b *box) Run(ctx context.Context, i int, _ time.Duration, spec command.Spec
 		Stdout:  captured(e.Stdout, b.streams[i][0], spec.Stdout.Tee),
 		Stderr:  captured(e.Stderr, b.streams[i][1], spec.Stderr.Tee),
 		Started: now.Add(-time.Duration(e.DurationMS) * time.Millisecond), Ended: now,
-	}, ctx.Err()
+	}, nil // the caller looks at its own context: ctx also ends when nobody reads a stream
 }
 
 func captured(s job.Stream, text []byte, tee io.Writer) command.Captured {
@@ -88,7 +89,7 @@ func captured(s job.Stream, text []byte, tee io.Writer) command.Captured {
 // broken: what they changed cannot be told apart.
 func (b *box) Changes() ([]change.Change, error) {
 	if b.done != len(b.result.Steps) {
-		return nil, broken("%d actions were performed, and only %d after which the task goes on", len(b.result.Steps), b.done)
+		return nil, broken("the worker performed %d actions; the task ended after %d", len(b.result.Steps), b.done)
 	}
 	if b.result.Full {
 		return b.changes, sandbox.ErrStageFull

@@ -46,7 +46,7 @@ var configDecoder canon.Decoder[Config]
 
 // Form is the form of the document of --remote.
 func Form() document.Form {
-	return document.Form{Name: "a remote execution", Schema: specs.KindRemote, MaxBytes: 64 << 10, Invalid: result.CodeProfile, TooLarge: "say less"}
+	return document.Form{Name: "a remote execution", Schema: specs.KindRemote, MaxBytes: 64 << 10, Invalid: result.CodeProfile, TooLarge: "write less into it: a cluster needs a few lines"}
 }
 
 // The defaults of a Config.
