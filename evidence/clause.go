@@ -214,13 +214,16 @@ func Statuses(clause string, at kernel.Isolation) []Status {
 
 // Holds says whether a mechanism of this version gives the clause its status.
 func (c Clause) Holds() bool {
+	return c.HoldsAt(kernel.IsolationFull) || c.HoldsAt(kernel.IsolationConfined) || c.HoldsAt(kernel.IsolationNone)
+}
+
+// HoldsAt says whether a mechanism that can stand at an isolation gives the clause its status.
+func (c Clause) HoldsAt(at kernel.Isolation) bool {
 	text := numberless(c.Mechanism)
-	for _, row := range mechanisms {
-		if row.clause == c.Clause && row.status == c.Status && numberless(strings.Replace(row.prose, "#", "0", 1)) == text {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Mechanisms(at), func(m Mechanism) bool {
+		row := m.With(0)
+		return row.Clause == c.Clause && row.Status == c.Status && numberless(row.Mechanism) == text
+	})
 }
 
 // numberless is a text with N for each number in it.

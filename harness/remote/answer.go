@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/evidence"
@@ -22,12 +24,12 @@ import (
 // read reads the answer to a spec from a folder, and returns the box that it describes. Nothing
 // of data.tar is read before result.json is known to be one for this task, and every byte is held
 // against the hash that result.json has of it.
-func read(out string, spec *job.Spec, sum canon.ContentHash, was *originals) (*box, error) {
+func read(out, arch string, spec *job.Spec, sum canon.ContentHash, was *originals) (*box, error) {
 	text, err := os.ReadFile(filepath.Join(out, "result.json"))
 	if err != nil {
 		return nil, err
 	}
-	r, err := job.ReadResult(text)
+	r, err := job.ReadResult(text, mostValues(spec))
 	if err != nil {
 		return nil, broken("result.json: %v", err)
 	}
@@ -35,10 +37,10 @@ func read(out string, spec *job.Spec, sum canon.ContentHash, was *originals) (*b
 		return nil, broken("it is one to another task")
 	}
 	if r.Refused != nil {
-		return nil, refusedAs(r.Refused)
+		return nil, refusedAs(r.Refused, spec)
 	}
 	b := &box{dir: out, was: was, result: r, files: map[string]string{}}
-	if err := b.facts(spec); err != nil {
+	if err := b.facts(spec, arch); err != nil {
 		return nil, err
 	}
 	if err := steps(r, spec); err != nil {
@@ -51,7 +53,7 @@ func read(out string, spec *job.Spec, sum canon.ContentHash, was *originals) (*b
 }
 
 // facts checks what the answer says of the sandbox.
-func (b *box) facts(s *job.Spec) error {
+func (b *box) facts(s *job.Spec, arch string) error {
 	r, at := b.result, sandbox.Isolation(b.result.Isolation)
 	plan, planned := sumOf(r.Plan)
 	switch {
@@ -61,7 +63,8 @@ func (b *box) facts(s *job.Spec) error {
 		return broken("isolation %s, and the task demands another", at)
 	case !planned:
 		return broken("plan_sha256 is no hash")
-	case r.Machine.OS != "linux" || r.PeakMemory < 0 || r.Staging == "":
+	case r.Machine.OS != "linux" || r.Machine.Arch != arch || r.Machine.LandlockABI < 0 || r.Machine.LandlockABI > 1000 || r.PeakMemory < 0,
+		r.Machine.GoVersion == "" || r.Staging == "" || !brief(r.Machine.GoVersion, r.Machine.KernelRelease, r.Staging):
 		return broken("the machine, the memory or the staging is not one of a sandbox")
 	case len(r.Contacts) > evidence.MaxConnections || !s.Listed && len(r.Contacts) > 0:
 		return broken("%d connections", len(r.Contacts))
@@ -70,12 +73,18 @@ func (b *box) facts(s *job.Spec) error {
 		return broken("%s", fault)
 	}
 	for _, c := range r.Contacts {
-		if c.Action < 0 || c.Action >= len(s.Actions) {
-			return broken("a connection of action %d", c.Action)
+		if c.Action < 0 || c.Action >= len(s.Actions) || len(c.Name) > 255 || told(c.Name) != c.Name || c.Port < 0 || c.Port > 65535 ||
+			c.Sent < 0 || c.Received < 0 || !slices.Contains(evidence.Verdicts(), c.Verdict) {
+			return broken("a connection of action %d that no proxy reports", c.Action)
 		}
 	}
 	b.known = sandbox.Facts{Isolation: at, Clauses: r.Clauses, PlanHash: plan, Staging: r.Staging, Machine: sandbox.Machine(r.Machine)}
 	return nil
+}
+
+// brief says whether texts are short, and such as a terminal can show.
+func brief(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool { return len(s) > 64 || told(s) != s })
 }
 
 // steps checks what the answer says of the actions.
@@ -115,13 +124,16 @@ func (b *box) changed(s *job.Spec) error {
 		return broken("%d changes", len(b.result.Changes))
 	}
 	left := s.Limits.OutputBytes
-	last := ""
+	last, folders := "", map[string]bool{".": true}
 	for i, in := range b.result.Changes {
 		name, err := base64.StdEncoding.DecodeString(in.Path)
 		target, targetErr := base64.StdEncoding.DecodeString(in.Target)
 		c := change.Change{Path: string(name), Kind: change.Kind(in.Kind), Target: string(target)}
-		if err != nil || targetErr != nil || !change.IsClean(c.Path) || c.Path == "." || i > 0 && c.Path == last {
-			return broken("change %d has no path of its own", i)
+		if err != nil || targetErr != nil || !change.IsClean(c.Path) || c.Path == "." || c.Path <= last {
+			return broken("change %d has no path of its own, or is not in order", i)
+		}
+		if !b.inFolder(c.Path, folders) {
+			return broken("change %s lies beneath something that is no folder", canon.Quote(c.Path))
 		}
 		switch c.Kind {
 		case change.KindFile:
@@ -145,10 +157,22 @@ func (b *box) changed(s *job.Spec) error {
 			return broken("change %s has members of another kind", canon.Quote(c.Path))
 		}
 		c.Before = b.was.at[c.Path].seen
-		last = c.Path
+		last, folders[c.Path] = c.Path, c.Kind == change.KindFolder
 		b.changes = append(b.changes, c)
 	}
 	return nil
+}
+
+// inFolder says whether everything above a path is a folder. folders are those that are known, with
+// all changes above the path.
+func (b *box) inFolder(p string, folders map[string]bool) bool {
+	dir := path.Dir(p)
+	is, known := folders[dir]
+	if !known {
+		is = b.was.at[dir].kind == change.KindFolder && b.inFolder(dir, folders)
+		folders[dir] = is
+	}
+	return is
 }
 
 // data reads data.tar: the streams of each command, and each changed file, in the order of
@@ -182,23 +206,30 @@ func (b *box) data() error {
 			}
 		}
 	}
-	if _, err := d.tar.Next(); !errors.Is(err, io.EOF) {
-		return broken("data.tar has more than result.json names")
+	_, err = d.tar.Next()
+	if info, statErr := f.Stat(); !errors.Is(err, io.EOF) || statErr != nil || info.Size() != d.size+2*tarBlock {
+		return broken("data.tar has more than result.json names, or no end")
 	}
 	return nil
 }
 
 // unpacker reads the entries of data.tar, one after another.
-type unpacker struct{ tar *tar.Reader }
+type unpacker struct {
+	tar  *tar.Reader
+	size int64 // of the entries, with their headers
+}
+
+const tarBlock = 512
 
 func (d *unpacker) next(name string, size int64) error {
 	h, err := d.tar.Next()
 	switch {
 	case err != nil:
 		return broken("data.tar: %s is missing: %v", name, err)
-	case h.Name != name || h.Typeflag != tar.TypeReg || h.Size != size:
+	case h.Name != name || h.Typeflag != tar.TypeReg || h.Size != size || h.Format != tar.FormatUSTAR:
 		return broken("data.tar has %s with %d bytes where %s has %d", canon.Quote(h.Name), h.Size, name, size)
 	}
+	d.size += tarBlock + (size+tarBlock-1)/tarBlock*tarBlock
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (p *Place) Open(ctx context.Context, task execute.Task) (execute.Box, error
 	if err := unsendable(task); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "fiador-remote-")
+	dir, err := sandbox.NewScratch("")
 	if err != nil {
 		return nil, runerr.Sandbox(ctx, err)
 	}
@@ -93,7 +93,7 @@ func (p *Place) open(ctx context.Context, task execute.Task, dir string) (*box, 
 	if err != nil {
 		return nil, err
 	}
-	return read(out, spec, sum, was)
+	return read(out, p.Config.Arch, spec, sum, was)
 }
 
 // Probe has a worker try each isolation with a task without actions. It returns what the server
@@ -190,15 +190,19 @@ func (p *Place) spec(ctx context.Context, task execute.Task) (*job.Spec, *origin
 }
 
 // readAll reads to the end, unless the context ends before. A Read that blocks is left alone then.
-func readAll(ctx context.Context, r io.Reader) (text []byte, err error) {
-	done := make(chan struct{})
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	type read struct {
+		text []byte
+		err  error
+	}
+	done := make(chan read, 1)
 	go func() {
-		defer close(done)
-		text, err = io.ReadAll(r)
+		text, err := io.ReadAll(r)
+		done <- read{text, err}
 	}()
 	select {
-	case <-done:
-		return text, err
+	case got := <-done:
+		return got.text, got.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -239,27 +243,45 @@ func layoutTime(root []input) time.Duration {
 // maxData returns how many bytes data.tar can have: the streams and the written files, each file
 // with its header and the rest of its last block.
 func maxData(s *job.Spec) int64 {
-	const block = 512
-	per := s.StdoutMax + s.StderrMax + 4*block
-	return int64(len(s.Actions))*per + s.Limits.OutputBytes + int64(2*block)*maxWritten(s) + 64*block
+	per := s.StdoutMax + s.StderrMax + 4*tarBlock
+	return int64(len(s.Actions))*per + s.Limits.OutputBytes + 2*tarBlock*maxWritten(s) + 64*tarBlock
 }
 
 // maxWritten returns how many changes an answer can have. A sandbox bounds the entries that
 // commands make; they may delete every entry that there was.
 func maxWritten(s *job.Spec) int64 { return int64(len(s.Work)) + 4*int64(s.Limits.OutputFiles) + 1<<16 }
 
+// mostValues returns how many values result.json can have. A step has 24, and a change 7.
+func mostValues(s *job.Spec) int {
+	return 1000 + 32*len(s.Actions) + 8*int(maxWritten(s)) + 8*evidence.MaxConnections
+}
+
 // refusedAs returns the error for a refusal of the shim.
-func refusedAs(r *job.Refusal) error {
+func refusedAs(r *job.Refusal, s *job.Spec) error {
+	at := sandbox.Isolation(r.Isolation)
+	switch {
+	case r.Started:
+		hint := "nothing of the answer was used; run it again, or use another worker"
+		if s.Network || s.Listed {
+			hint = mayHaveReached
+		}
+		return runerr.New(result.CodeEvidence, "it is not known what the commands did: the worker failed while they ran: "+told(r.Message), hint)
+	case r.Errno < 0 || r.Errno > 4095, r.Kind == job.RefusedIsolation && at != sandbox.Full && at != sandbox.Confined && at != sandbox.None:
+		return broken("a refusal of isolation %s with errno %d", canon.Quote(r.Isolation), r.Errno)
+	}
 	switch r.Kind {
 	case job.RefusedIsolation:
 		return &sandbox.Error{
-			Isolation: sandbox.Isolation(r.Isolation), Step: r.Step, Errno: syscall.Errno(r.Errno), Msg: "on the worker: " + told(r.Message), Cause: r.Cause, Remedy: told(r.Remedy),
+			Isolation: at, Step: told(r.Step), Errno: syscall.Errno(r.Errno), Msg: "on the worker: " + told(r.Message), Cause: told(r.Cause), Remedy: told(r.Remedy),
 		}
 	case job.RefusedInputs:
 		return runerr.New(result.CodeSandbox, "the worker has other files than were sent: "+told(r.Message), "the server's storage is damaged, or somebody else writes to it")
 	}
 	return runerr.New(result.CodeSandbox, "the worker could not carry out the task: "+told(r.Message), "use the shim of this version of fiador, or another worker")
 }
+
+// mayHaveReached is what to do about commands with a network that may have run.
+const mayHaveReached = "they may have reached the network: look there before you run it again"
 
 // told returns a text of the helper or of a worker, as a message can have it.
 func told(text string) string { return canon.Cut(screen.Plain(canon.Clean(text))) }
@@ -276,7 +298,7 @@ func clausesFault(list []evidence.Clause, at sandbox.Isolation, s *job.Spec) str
 		return strconv.Itoa(len(list)) + " clauses, and a sandbox has " + strconv.Itoa(len(names))
 	}
 	for i, c := range list {
-		if c.Clause != names[i] || !slices.Contains(evidence.Statuses(c.Clause, at), c.Status) || !c.Holds() {
+		if c.Clause != names[i] || !c.HoldsAt(at) {
 			return "clause " + canon.Quote(c.Clause) + " is not one of isolation " + string(at)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,6 +98,9 @@ func work(dir string, a asked, lie string) error {
 		return err
 	}
 	defer os.RemoveAll(at)
+	if name := filepath.Base(filepath.Dir(a.Root)); !strings.HasPrefix(name, "fiador-sandbox-") {
+		return fmt.Errorf("sandbox.Sweep does not find %s", name)
+	}
 	list, err := os.ReadFile(a.Root)
 	if err != nil {
 		return err
@@ -178,7 +182,7 @@ func told(lie string, result, data []byte) ([]byte, []byte, error) {
 	if !ok {
 		return result, data, nil
 	}
-	r, err := job.ReadResult(result)
+	r, err := job.ReadResult(result, len(result))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,11 +231,41 @@ func resultLies() map[string]func(*job.Result) {
 		"goes on after a failure": func(r *job.Result) {
 			r.Steps[0].End.Code = 1
 		},
-		"stream too short":  func(r *job.Result) { r.Steps[0].End.Stdout.Size += 1 },
-		"stream too long":   func(r *job.Result) { r.Steps[0].End.Stdout.Kept, r.Steps[0].End.Stdout.Size = 1<<30, 1<<30 },
-		"other stream":      func(r *job.Result) { r.Steps[0].End.Stdout.SHA256 = r.Plan },
-		"path up":           func(r *job.Result) { first(r).Path = "Li4vZXZpbA==" }, // ../evil
-		"absolute path":     func(r *job.Result) { first(r).Path = "L2V0Yy9ldmls" }, // /etc/evil
+		"stream too short": func(r *job.Result) { r.Steps[0].End.Stdout.Size += 1 },
+		"stream too long":  func(r *job.Result) { r.Steps[0].End.Stdout.Kept, r.Steps[0].End.Stdout.Size = 1<<30, 1<<30 },
+		"other stream":     func(r *job.Result) { r.Steps[0].End.Stdout.SHA256 = r.Plan },
+		"path up":          func(r *job.Result) { first(r).Path = "Li4vZXZpbA==" }, // ../evil
+		"absolute path":    func(r *job.Result) { first(r).Path = "L2V0Yy9ldmls" }, // /etc/evil
+		"beneath a link": func(r *job.Result) {
+			r.Changes = append(r.Changes, job.Change{Path: text64("sub"), Kind: "link", Target: text64("/tmp")}, job.Change{Path: text64("sub/two"), Kind: "deleted"})
+		},
+		"beneath a file": func(r *job.Result) {
+			r.Changes = append(r.Changes, job.Change{Path: text64("sub/two/x"), Kind: "folder"})
+		},
+		"beneath nothing": func(r *job.Result) {
+			r.Changes = append(r.Changes, job.Change{Path: text64("x/y"), Kind: "folder"})
+		},
+		"not sorted": func(r *job.Result) {
+			r.Changes = append(r.Changes, job.Change{Path: text64("a"), Kind: "folder"})
+		},
+		"clause of another isolation": func(r *job.Result) {
+			for i := range r.Clauses {
+				if r.Clauses[i].Clause == evidence.ClauseProcesses {
+					r.Clauses[i] = evidence.ProcessesUser.With(64)
+				}
+			}
+		},
+		"other architecture": func(r *job.Result) { r.Machine.Arch = "mips" },
+		"screen codes":       func(r *job.Result) { r.Machine.KernelRelease = "6\x1b[2J" },
+		"long text":          func(r *job.Result) { r.Machine.GoVersion = strings.Repeat("x", 65) },
+		"no such Landlock":   func(r *job.Result) { r.Machine.LandlockABI = 1001 },
+		"unknown refusal":    func(r *job.Result) { r.Refused = &job.Refusal{Kind: job.RefusedIsolation, Isolation: "perfect"} },
+		"huge errno": func(r *job.Result) {
+			r.Refused = &job.Refusal{Kind: job.RefusedIsolation, Isolation: "full", Errno: 4096}
+		},
+		"refused too late": func(r *job.Result) {
+			r.Refused = &job.Refusal{Kind: job.RefusedWorker, Message: "no space", Started: true}
+		},
 		"path twice":        func(r *job.Result) { r.Changes = append(r.Changes[:1], r.Changes...) },
 		"path no base64":    func(r *job.Result) { first(r).Path = "?" },
 		"no path":           func(r *job.Result) { first(r).Path = "" },
@@ -252,19 +286,27 @@ func resultLies() map[string]func(*job.Result) {
 	}
 }
 
+func text64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
 // dataLies change data.tar.
 func dataLies() map[string]func([]byte) []byte {
 	return map[string]func([]byte) []byte{
-		"no data":       func([]byte) []byte { return nil },
-		"half the data": func(b []byte) []byte { return b[:len(b)/2] },
-		"more data":     rewritten(func(w *tar.Writer) { add(w, tar.Header{Name: "files/99", Size: 1, Typeflag: tar.TypeReg}, "x") }, nil),
-		"link in data":  rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, "/etc/passwd", 0 }),
-		"hard link":     rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Linkname, h.Size = tar.TypeLink, "/etc/passwd", 0 }),
-		"device":        rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Size = tar.TypeChar, 0 }),
-		"name up":       rewritten(nil, func(h *tar.Header) { h.Name = "../../" + h.Name }),
-		"absolute name": rewritten(nil, func(h *tar.Header) { h.Name = "/tmp/" + h.Name }),
-		"other bytes":   func(b []byte) []byte { return bytes.Replace(b, []byte("new text"), []byte("gnu text"), 1) },
-		"not a tar":     func([]byte) []byte { return bytes.Repeat([]byte("fiador "), 4096) },
+		"no data":             func([]byte) []byte { return nil },
+		"half the data":       func(b []byte) []byte { return b[:len(b)/2] },
+		"more data":           rewritten(func(w *tar.Writer) { add(w, tar.Header{Name: "files/99", Size: 1, Typeflag: tar.TypeReg}, "x") }, nil),
+		"link in data":        rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, "/etc/passwd", 0 }),
+		"hard link":           rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Linkname, h.Size = tar.TypeLink, "/etc/passwd", 0 }),
+		"device":              rewritten(nil, func(h *tar.Header) { h.Typeflag, h.Size = tar.TypeChar, 0 }),
+		"name up":             rewritten(nil, func(h *tar.Header) { h.Name = "../../" + h.Name }),
+		"absolute name":       rewritten(nil, func(h *tar.Header) { h.Name = "/tmp/" + h.Name }),
+		"zeros after the end": func(b []byte) []byte { return append(b, make([]byte, 512)...) },
+		"more after the end":  func(b []byte) []byte { return append(b, "text"...) },
+		"no end":              func(b []byte) []byte { return b[:len(b)-1024] },
+		"another format": rewritten(nil, func(h *tar.Header) {
+			h.Format, h.PAXRecords = tar.FormatPAX, map[string]string{"FIADOR.x": "1"}
+		}),
+		"other bytes": func(b []byte) []byte { return bytes.Replace(b, []byte("new text"), []byte("gnu text"), 1) },
+		"not a tar":   func([]byte) []byte { return bytes.Repeat([]byte("fiador "), 4096) },
 		"sparse": rewritten(nil, func(h *tar.Header) {
 			h.PAXRecords = map[string]string{"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": h.Name, "GNU.sparse.realsize": "99999999999"}
 		}),

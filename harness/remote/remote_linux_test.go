@@ -371,6 +371,27 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestUnread: a command whose reader is gone has ended of a broken pipe, as here.
+func TestUnread(t *testing.T) {
+	s := newSite(t, "")
+	task := taskOf(folder(t), "echo said")
+	task.Stdout.Tee = closed{}
+	p, err := execute.Perform(t.Context(), s, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := p.Observed.Command; end == nil || end.Signal != int(syscall.SIGPIPE) {
+		t.Errorf("%+v", end)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
 // TestNotSent: what a worker cannot do, or must not see, is refused before the helper is started.
 func TestNotSent(t *testing.T) {
 	s := newSite(t, "")
@@ -389,7 +410,11 @@ func TestNotSent(t *testing.T) {
 		"link to root":   {func(dir string, _ *execute.Task) { sh(t, dir, "ln -s /etc l") }, `"l": it leads out of the folder`},
 		"name":           {func(dir string, _ *execute.Task) { sh(t, dir, `touch "$(printf 'x\377')"`) }, "is not UTF-8"},
 		"standard input": {func(_ string, x *execute.Task) { x.Stdin = []io.Reader{&endless{}} }, "standard input has more than"},
-		"no shim":        {func(_ string, _ *execute.Task) { s.Config.Shim = nil }, "the shim for"},
+		"hidden": {func(dir string, x *execute.Task) {
+			sh(t, dir, "truncate -s 9G big")
+			x.Sandbox.Hide = []string{"big"}
+		}, "more than 8 GiB"},
+		"no shim": {func(_ string, _ *execute.Task) { s.Config.Shim = nil }, "the shim for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shim := s.Config.Shim

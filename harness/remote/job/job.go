@@ -158,6 +158,7 @@ const (
 type Refusal struct {
 	Kind      string `json:"kind"`
 	Message   string `json:"message"`
+	Started   bool   `json:"started,omitempty"`   // actions had begun
 	Isolation string `json:"isolation,omitempty"` // the members of a sandbox.Error
 	Step      string `json:"step,omitempty"`
 	Errno     int    `json:"errno,omitempty"`
@@ -233,8 +234,11 @@ func ReadSpec(text []byte) (*Spec, error) {
 	return s, err
 }
 
-// ReadResult reads result.json.
-func ReadResult(text []byte) (*Result, error) {
+// ReadResult reads result.json, which may have no more than most values.
+func ReadResult(text []byte, most int) (*Result, error) {
+	if canon.Crowded(text, most) {
+		return nil, errors.New("it says more than the task allows")
+	}
 	r, err := read(text, MaxResult, &resultDecoder)
 	if err == nil && r.Version != Version {
 		err = errVersion

@@ -4,11 +4,13 @@ package worker_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -244,6 +246,73 @@ func TestOtherPlaces(t *testing.T) {
 	l.through = space(noexec)
 	if a := l.perform(t); a.Refused != nil || len(a.Changes) != 1 {
 		t.Errorf("%s", a.result)
+	}
+}
+
+// TestSweeps: a shim removes what a killed one has left, one folder each time, and nothing that may
+// be in use or is another's.
+func TestSweeps(t *testing.T) {
+	l := newAction(t, specOf(sandbox.Confined, sh("true")), "", nil)
+	hour := time.Now().Add(-time.Hour)
+	for _, name := range []string{"held", "left-1", "left-2", "of-another", "young"} {
+		dir := filepath.Join(l.temp, "fiador-shim-"+name)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "work"), 0o755), os.WriteFile(filepath.Join(dir, "work/x"), nil, 0o400)); err != nil {
+			t.Fatal(err)
+		}
+		if name == "of-another" && (os.Geteuid() != 0 || os.Chown(dir, stranger, stranger) != nil) {
+			_ = os.RemoveAll(dir)
+		} else if name != "young" {
+			if err := os.Chtimes(dir, hour, hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(os.Symlink("fiador-shim-young", filepath.Join(l.temp, "fiador-shim-link")), os.Mkdir(filepath.Join(l.temp, "other-left"), 0o755), os.Chtimes(filepath.Join(l.temp, "other-left"), hour, hour)); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(filepath.Join(l.temp, "fiador-shim-held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"held", "left-1", "left-2", "link", "of-another", "young"}
+	if os.Geteuid() != 0 {
+		want = slices.DeleteFunc(want, func(s string) bool { return s == "of-another" })
+	}
+	for _, gone := range []string{"left-1", "left-2", ""} {
+		cmd, said := l.start(t)
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		want = slices.DeleteFunc(want, func(s string) bool { return s == gone })
+		list, err := filepath.Glob(filepath.Join(l.temp, "*"))
+		for i := range list {
+			list[i] = strings.TrimPrefix(filepath.Base(list[i]), "fiador-shim-")
+		}
+		if err != nil || !slices.Equal(list, append(slices.Clone(want), "other-left")) {
+			t.Errorf("there are %v (%v), want %v and other-left", list, err, want)
+		}
+	}
+}
+
+// TestStarted: an answer that cannot be written after the commands ran says that they had begun.
+func TestStarted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("an ordinary user mounts nothing")
+	}
+	spec := specOf(sandbox.Confined, sh("head -c 3000000 /dev/zero"))
+	spec.StdoutMax = 4 << 20
+	l := newAction(t, spec, "", nil)
+	out := filepath.Join(l.dir, job.OutDir)
+	if err := syscall.Mount("tmpfs", out, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("nothing can be mounted here: ", err)
+	}
+	defer syscall.Unmount(out, 0)
+	if a := l.perform(t); a.Refused == nil || !a.Refused.Started || a.Refused.Kind != job.RefusedWorker {
+		t.Errorf("%+v", a.Refused)
 	}
 }
 

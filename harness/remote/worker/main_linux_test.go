@@ -251,7 +251,7 @@ func (l *laid) read(t *testing.T) answer {
 			t.Errorf("%s has mode %v (%v)", name, info.Mode(), err)
 		}
 	}
-	if a.Result, err = job.ReadResult(a.result); err != nil {
+	if a.Result, err = job.ReadResult(a.result, len(a.result)); err != nil {
 		t.Fatalf("%v\n%s", err, a.result)
 	}
 	sent, err := os.ReadFile(filepath.Join(l.dir, job.SpecFile))

@@ -29,7 +29,7 @@ type performance struct {
 }
 
 // perform starts the sandbox, performs the actions in order, and fills in the result. Nothing
-// starts if the sandbox cannot be what the spec demands.
+// starts if the sandbox cannot be what the spec demands. Every later error is a begun.
 func perform(ctx context.Context, scratch string, spec *job.Spec, r *job.Result, d *data) error {
 	p := &performance{spec: spec, r: r, d: d}
 	req, err := p.request(scratch)
@@ -51,7 +51,10 @@ func perform(ctx context.Context, scratch string, spec *job.Spec, r *job.Result,
 	facts := p.box.Facts()
 	r.Isolation, r.Clauses, r.Plan, r.Staging = string(facts.Isolation), facts.Clauses, evidence.Hash(facts.PlanHash), facts.Staging
 	r.Machine, r.PeakMemory, r.Contacts = job.Machine(facts.Machine), p.box.PeakMemory(), p.box.Connections()
-	return errors.Join(err, p.box.Close())
+	if err = errors.Join(err, p.box.Close()); err != nil && len(spec.Actions) > 0 {
+		err = &begun{err}
+	}
+	return err
 }
 
 // request decodes the spec, and refuses numbers that would mean something else further on.

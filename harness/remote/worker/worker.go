@@ -22,9 +22,14 @@ import (
 
 // Perform performs the spec of the action whose folder is dir, and writes the two outputs. A
 // refusal is a result too. An error says that there is no result: the outputs could not be
-// written, or ctx ended. Perform makes its copies beneath the folder scratch and removes it.
+// written, or ctx ended. Perform makes its copies beneath the folder scratch and removes it,
+// and a folder that a killed shim has left beside it.
 func Perform(ctx context.Context, dir, scratch string) error {
-	defer func() { _ = tree.RemoveAll(scratch) }() // a result stands, even if a copy stays
+	if lock, err := hold(scratch); err == nil { // a file system without locks has folders that nobody sweeps
+		defer lock.Close()
+	}
+	sweep(scratch)
+	defer func() { _ = tree.RemoveAll(scratch) }() // a copy that cannot be removed does not make the result wrong
 	return report(dir, func(root *os.Root, spec *job.Spec, r *job.Result, d *data) error {
 		err := layOut(ctx, root, scratch, spec)
 		if err == nil {
@@ -66,6 +71,9 @@ func report(dir string, do func(*os.Root, *job.Spec, *job.Result, *data) error) 
 	text, _, err := r.Artifact()
 	if err == nil && len(text) > job.MaxResult {
 		err = fmt.Errorf("the result is larger than %d MiB: let the commands change fewer files", job.MaxResult>>20)
+	}
+	if err != nil {
+		err = &begun{err}
 	}
 	if why = cmp.Or(why, err); why != nil {
 		refused.Refused = refusalOf(why)
@@ -124,6 +132,11 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
+// begun is an error after the first action had begun.
+type begun struct{ error }
+
+func (b *begun) Unwrap() error { return b.error }
+
 func refuse(kind, form string, args ...any) error { return &refusal{kind, fmt.Errorf(form, args...)} }
 
 func refusalOf(why error) *job.Refusal {
@@ -131,6 +144,7 @@ func refusalOf(why error) *job.Refusal {
 	if r, ok := errors.AsType[*refusal](why); ok {
 		d.Kind = r.kind
 	}
+	_, d.Started = errors.AsType[*begun](why)
 	if e, ok := errors.AsType[*sandbox.Error](why); ok {
 		d.Isolation, d.Step, d.Errno, d.Cause, d.Remedy = string(e.Isolation), e.Step, int(e.Errno), e.Cause, e.Remedy
 	}
