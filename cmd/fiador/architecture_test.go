@@ -275,7 +275,7 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/term":                            "cmd/fiador/cli",
 		"filippo.io/edwards25519":                      "ledger",
 		"golang.org/x/mod":                             "ledger ledger/disk",
-		"golang.org/x/sys":                             "harness/change harness/saferun harness/sandbox harness/sandbox/census harness/sandbox/cgroup harness/sandbox/seccomp harness/tree harness/workspace ledger/disk",
+		"golang.org/x/sys":                             "harness/change harness/remote/worker harness/saferun harness/sandbox harness/sandbox/census harness/sandbox/cgroup harness/sandbox/seccomp harness/tree harness/workspace ledger/disk",
 		"golang.org/x/text/width":                      "evidence/screen",
 		"golang.org/x/text/unicode/norm":               "kernel/grade/judge kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema":        "specs/specstest/second",
