@@ -62,8 +62,8 @@ func fault(ctx context.Context, what string, err error) *failure {
 	switch s.Code() {
 	case codes.Unavailable, codes.Aborted, codes.Internal:
 		failed.again = true
-		// A server that is not who it has to be does not become so.
-		if strings.Contains(s.Message(), "tls: failed to verify certificate") {
+		// A server that is not who or where it has to be does not become so.
+		if strings.Contains(s.Message(), "tls: failed to verify certificate") || strings.Contains(s.Message(), inClear) {
 			failed.again, failed.kind = false, kindConfig
 		}
 	case codes.ResourceExhausted:

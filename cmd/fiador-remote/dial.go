@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -68,13 +69,13 @@ func dial(h *hello) (*client, error) {
 	if err := c.setHeaders(h.Headers); err != nil {
 		return nil, err
 	}
-	execution, err := connect("execution", h.Execution, h.TLS)
+	execution, err := h.connect("execution", h.Execution)
 	if err != nil {
 		return nil, err
 	}
 	cas := execution
 	if h.CAS != "" {
-		if cas, err = connect("cas", h.CAS, h.TLS); err != nil {
+		if cas, err = h.connect("cas", h.CAS); err != nil {
 			return nil, err
 		}
 		c.casCapabilities = repb.NewCapabilitiesClient(cas)
@@ -115,7 +116,7 @@ func (c *client) setHeaders(headers map[string]string) error {
 }
 
 // connect makes a connection, which is opened by the first call.
-func connect(what, address string, files *tlsFiles) (*grpc.ClientConn, error) {
+func (h *hello) connect(what, address string) (*grpc.ClientConn, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Port() == "" || u.Hostname() == "" || address != u.Scheme+"://"+u.Host {
 		return nil, failf(kindConfig, "%s %q is not of the form grpcs://HOST:PORT", what, address)
@@ -123,7 +124,7 @@ func connect(what, address string, files *tlsFiles) (*grpc.ClientConn, error) {
 	secure := insecure.NewCredentials()
 	switch ip := net.ParseIP(u.Hostname()); {
 	case u.Scheme == "grpcs":
-		config, err := files.config()
+		config, err := h.TLS.config()
 		if err != nil {
 			return nil, failf(kindConfig, "tls: %v", err)
 		}
@@ -131,18 +132,39 @@ func connect(what, address string, files *tlsFiles) (*grpc.ClientConn, error) {
 	case u.Scheme != "grpc":
 		return nil, failf(kindConfig, "%s %q is not of the form grpcs://HOST:PORT", what, address)
 	case u.Hostname() != "localhost" && !ip.IsLoopback():
-		return nil, failf(kindConfig, "%s %q is not encrypted; grpc:// is for loopback addresses, use grpcs://", what, address)
+		return nil, failf(kindConfig, "%s %q %s, use grpcs://", what, address, inClear)
 	}
 	pause := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
 	conn, err := grpc.NewClient("dns:///"+u.Host,
 		grpc.WithTransportCredentials(secure),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: 10 * time.Second}),
 		grpc.WithNoProxy(), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
-		grpc.WithUserAgent("fiador/"+version()))
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return dialer(u.Scheme == "grpc").DialContext(ctx, "tcp", to)
+		}),
+		grpc.WithUserAgent("fiador/"+h.ToolVersion))
 	if err != nil {
 		return nil, failf(kindConfig, "%s %q: %v", what, address, err)
 	}
 	return conn, nil
+}
+
+// inClear is why an address is refused.
+const inClear = "is not encrypted; grpc:// is for loopback addresses"
+
+// dialer makes connections that notice within a minute that the other side is gone, even if
+// nothing is sent. One in clear goes to this machine alone, whatever a name resolves to.
+func dialer(clear bool) *net.Dialer {
+	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}}
+	if clear {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
+				return errors.New("a connection to " + address + " " + inClear)
+			}
+			return nil
+		}
+	}
+	return d
 }
 
 func (t *tlsFiles) config() (*tls.Config, error) {
@@ -173,17 +195,10 @@ func (t *tlsFiles) config() (*tls.Config, error) {
 	return config, nil
 }
 
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
 // outgoing adds the headers and the RequestMetadata to the calls of ctx.
 func (c *client) outgoing(ctx context.Context, actionID string) context.Context {
 	data, err := proto.Marshal(&repb.RequestMetadata{
-		ToolDetails: &repb.ToolDetails{ToolName: "fiador", ToolVersion: version()},
+		ToolDetails: &repb.ToolDetails{ToolName: "fiador", ToolVersion: c.hello.ToolVersion},
 		ActionId:    actionID, ToolInvocationId: c.hello.RunID, CorrelatedInvocationsId: c.hello.RunID,
 	})
 	if err != nil {

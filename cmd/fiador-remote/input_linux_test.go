@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,4 +18,24 @@ func TestPipe(t *testing.T) {
 	if a := h.want("failed"); a.Kind != kindBroken || !strings.Contains(a.Message, "not a regular file") {
 		t.Errorf("got %+v", a)
 	}
+}
+
+// TestKeepAlive: the system asks a silent connection whether the other side is still there.
+func TestKeepAlive(t *testing.T) {
+	l := newLiar().serve(t)
+	conn, err := dialer(true).Dial("tcp", strings.TrimPrefix(l.address, "grpc://"))
+	must(t, err)
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) {
+		for option, want := range map[[2]int]int{
+			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE}: 1, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE}: 30,
+			{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL}: 10, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT}: 3,
+		} {
+			if got, err := syscall.GetsockoptInt(int(fd), option[0], option[1]); err != nil || got != want {
+				t.Errorf("option %v is %d, want %d (%v)", option, got, want, err)
+			}
+		}
+	}))
 }

@@ -111,7 +111,7 @@ func (l *liar) see(ctx context.Context, method string) error {
 	m := &repb.RequestMetadata{}
 	data := strings.Join(md["build.bazel.remote.execution.v2.requestmetadata-bin"], "")
 	if err := proto.Unmarshal([]byte(data), m); err != nil || m.ToolInvocationId != "run_test" || m.CorrelatedInvocationsId != "run_test" ||
-		m.GetToolDetails().GetToolName() != "fiador" || (method == "GetCapabilities") != (m.ActionId == "") {
+		m.GetToolDetails().GetToolName() != "fiador" || m.GetToolDetails().GetToolVersion() != "1.2.3" || !strings.HasPrefix(strings.Join(md["user-agent"], ""), "fiador/1.2.3 ") || (method == "GetCapabilities") != (m.ActionId == "") {
 		return status.Errorf(codes.InvalidArgument, "the RequestMetadata of %s is %v, %v", method, m, err)
 	}
 	if l.inspect != nil {

@@ -37,16 +37,17 @@ const (
 
 // hello names the server and how to reach it.
 type hello struct {
-	Type      string            `json:"type"`
-	Version   int               `json:"version"`
-	Execution string            `json:"execution"`
-	CAS       string            `json:"cas"` // where the blobs are, if not at Execution
-	Instance  string            `json:"instance"`
-	TLS       *tlsFiles         `json:"tls"`
-	Headers   map[string]string `json:"headers"` // sent on every call, never printed
-	Parallel  int               `json:"parallel"`
-	WaitMS    int64             `json:"wait_ms"` // how long the server may take for what is not the action itself
-	RunID     string            `json:"run_id"`
+	Type        string            `json:"type"`
+	Version     int               `json:"version"`
+	Execution   string            `json:"execution"`
+	CAS         string            `json:"cas"` // where the blobs are, if not at Execution
+	Instance    string            `json:"instance"`
+	TLS         *tlsFiles         `json:"tls"`
+	Headers     map[string]string `json:"headers"` // sent on every call, never printed
+	Parallel    int               `json:"parallel"`
+	WaitMS      int64             `json:"wait_ms"` // how long the server may take for what is not the action itself
+	RunID       string            `json:"run_id"`
+	ToolVersion string            `json:"tool_version"` // of fiador, as servers log it
 }
 
 // execute is one action.

@@ -169,7 +169,7 @@ func (h *helper) greet(m map[string]any) answer {
 }
 
 func helloTo(address string, with ...map[string]any) map[string]any {
-	m := map[string]any{"type": "hello", "version": 1, "execution": address, "parallel": 4, "wait_ms": 20_000, "run_id": "run_test"}
+	m := map[string]any{"type": "hello", "version": 1, "execution": address, "parallel": 4, "wait_ms": 20_000, "run_id": "run_test", "tool_version": "1.2.3"}
 	for _, w := range with {
 		for k, v := range w {
 			m[k] = v

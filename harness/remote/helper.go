@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -29,16 +30,17 @@ const (
 
 // hello begins a conversation.
 type hello struct {
-	Type      string            `json:"type"`
-	Version   int               `json:"version"`
-	Execution string            `json:"execution"`
-	CAS       string            `json:"cas,omitempty"`
-	Instance  string            `json:"instance,omitempty"`
-	TLS       TLS               `json:"tls"`
-	Headers   map[string]string `json:"headers,omitempty"`
-	Parallel  int               `json:"parallel"`
-	WaitMS    int               `json:"wait_ms"`
-	RunID     string            `json:"run_id,omitempty"`
+	Type        string            `json:"type"`
+	Version     int               `json:"version"`
+	Execution   string            `json:"execution"`
+	CAS         string            `json:"cas,omitempty"`
+	Instance    string            `json:"instance,omitempty"`
+	TLS         TLS               `json:"tls"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Parallel    int               `json:"parallel"`
+	WaitMS      int               `json:"wait_ms"`
+	RunID       string            `json:"run_id,omitempty"`
+	ToolVersion string            `json:"tool_version"`
 }
 
 // order asks for an action, or cancels one.
@@ -230,7 +232,7 @@ func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
 func (p *Place) hello() (hello, error) {
 	g := hello{
 		Type: helloed, Version: protocol, Execution: p.Config.Execution, CAS: p.Config.CAS, Instance: p.Config.Instance, TLS: p.Config.TLS,
-		Parallel: p.Config.Parallel, WaitMS: p.Config.WaitMS, RunID: p.RunID, Headers: map[string]string{},
+		Parallel: p.Config.Parallel, WaitMS: p.Config.WaitMS, RunID: p.RunID, ToolVersion: kernel.Version, Headers: map[string]string{},
 	}
 	for name, variable := range p.Config.Headers {
 		value := p.Env(variable)
