@@ -25,7 +25,7 @@ const (
 	protocol = 1
 	maxLine  = 1 << 20
 	endTime  = 2 * time.Second  // for a helper that was told to end, or to cancel
-	ownTime  = 10 * time.Second // of the helper, beyond its own limits: for the upload, the action and the download
+	ownTime  = 10 * time.Second // for what the helper does without a limit of its own
 )
 
 // hello begins a conversation.
@@ -127,25 +127,40 @@ func (h *helper) execute(ctx context.Context, p *Place, o order) error {
 	}
 	a := c.wait(o.ID)
 	defer c.forget(o.ID)
-	if err := c.send(o); err != nil {
-		return c.lost(false)
-	}
-	late := time.NewTimer(time.Duration(o.TimeoutMS+3*int64(p.Config.WaitMS))*time.Millisecond + o.Transfer + ownTime)
-	defer late.Stop()
-	select {
-	case r := <-a.last:
-		if r.Type == done {
-			return shimEnded(r)
-		}
-		return failure(r)
-	case <-c.over:
-	case <-late.C:
-		c.kill()
-	case <-ctx.Done():
+	// The helper takes at most wait_ms to ask what is missing, to upload, to execute and to download.
+	limit := time.Duration(o.TimeoutMS+4*int64(p.Config.WaitMS))*time.Millisecond + o.Transfer + ownTime
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c.send(limited, o)
+	r, err := c.answer(limited, a)
+	if err != nil {
 		c.cancel(o.ID, a.last)
+		r = reply{Kind: "lost", Message: "no answer came within " + limit.String(), MayHaveRun: a.accepted.Load()}
+	}
+	switch {
+	case r.Type == done:
+		return shimEnded(r)
+	case ctx.Err() != nil:
 		return runerr.Stopped()
 	}
-	return c.lost(a.accepted.Load())
+	return failure(r, o.Once)
+}
+
+// answer returns the last reply to an action. A helper that has ended may have written one before.
+func (c *conversation) answer(ctx context.Context, a *awaited) (reply, error) {
+	select {
+	case r := <-a.last:
+		return r, nil
+	case <-ctx.Done():
+		return reply{}, ctx.Err()
+	case <-c.over:
+	}
+	select {
+	case r := <-a.last:
+		return r, nil
+	default:
+		return c.lost(a.accepted.Load()), ctx.Err()
+	}
 }
 
 // shimEnded returns an error for a shim that wrote no result.
@@ -160,22 +175,33 @@ func shimEnded(r reply) error {
 	return e
 }
 
-// failure is the RunError for a failed action.
-func failure(r reply) error {
+// failure is the RunError for a failed action. network says that its commands have one: then
+// those who run it again have to know what it did.
+func failure(r reply, network bool) error {
 	msg, hint := told(r.Message), "run it again"
 	switch r.Kind {
 	case "config":
 		hint = "correct the document of --remote; fiador doctor --remote FILE tries it"
 	case "busy":
 		hint = "run it again later, or give it more wait_ms"
+	case "changed":
+		hint = "keep the folder still, and run it again"
 	case "broken":
-		return broken("%s", msg)
+		hint = "the server answers wrongly: ask those who run the cluster"
 	}
-	msg = "no execution on a worker: " + msg
 	if r.MayHaveRun {
-		msg, hint = msg+"; the commands may have run", "they may have reached the network: look there before you run it again"
+		msg += "; the commands may have run"
 	}
-	return runerr.New(result.CodeSandbox, msg, hint)
+	const look = "they may have reached the network: look there before you run it again"
+	switch {
+	case r.MayHaveRun && r.Kind == "broken" && network:
+		return broken("%s: %s", msg, look)
+	case r.MayHaveRun && r.Kind == "broken":
+		return broken("%s", msg)
+	case r.MayHaveRun && network:
+		hint = look
+	}
+	return runerr.New(result.CodeSandbox, "no execution on a worker: "+msg, hint)
 }
 
 // start returns the running helper, and starts it if there is none.
@@ -199,26 +225,21 @@ func (h *helper) start(ctx context.Context, p *Place) (*conversation, error) {
 	}
 	a := c.wait("")
 	defer c.forget("")
-	_ = c.send(greeting) // a helper that does not read it has ended
-	late := time.NewTimer(time.Duration(p.Config.WaitMS)*time.Millisecond + ownTime)
-	defer late.Stop()
-	err = nil
-	select {
-	case r := <-a.last:
-		switch {
-		case r.Type == failed:
-			err = failure(r)
-		case r.Type != helloed || r.Version != protocol || r.Server == nil:
-			err = runerr.New(result.CodeSandbox, "fiador-remote speaks another version of the protocol", "use the one of this release")
-		default:
-			c.server, c.slots = *r.Server, make(chan struct{}, p.Config.Parallel)
-		}
-	case <-c.over:
-		err = c.lost(false)
-	case <-late.C:
-		err = runerr.New(result.CodeSandbox, "the server did not answer in time", "fiador doctor --remote FILE tries it")
-	case <-ctx.Done():
+	limited, cancel := context.WithTimeout(ctx, time.Duration(p.Config.WaitMS)*time.Millisecond+ownTime)
+	defer cancel()
+	c.send(limited, greeting)
+	r, err := c.answer(limited, a)
+	switch {
+	case ctx.Err() != nil:
 		err = runerr.Stopped()
+	case err != nil:
+		err = runerr.New(result.CodeSandbox, "the server did not answer in time", "fiador doctor --remote FILE tries it")
+	case r.Type == failed:
+		err = failure(r, false)
+	case r.Type != helloed || r.Version != protocol || r.Server == nil:
+		err = runerr.New(result.CodeSandbox, "fiador-remote speaks another version of the protocol", "use the one of this release")
+	default:
+		c.server, c.slots = *r.Server, make(chan struct{}, p.Config.Parallel)
 	}
 	if err != nil {
 		c.end()
@@ -324,36 +345,38 @@ func (c *conversation) forget(id string) {
 	c.mu.Unlock()
 }
 
-func (c *conversation) send(v any) error {
+// send writes a line. A helper that has not read it when ctx ends is killed. One that has ended
+// reads nothing: answer says so.
+func (c *conversation) send(ctx context.Context, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return err
+		panic(err) // a message has nothing that JSON cannot express
 	}
+	defer context.AfterFunc(ctx, c.kill)()
 	c.write.Lock()
 	defer c.write.Unlock()
-	_, err = c.stdin.Write(append(text, '\n'))
-	return err
+	_, _ = c.stdin.Write(append(text, '\n'))
 }
 
-// lost is the RunError for a helper that has ended. ran says that the action may have run.
-func (c *conversation) lost(ran bool) error {
+// lost is the failure of a helper that has ended. ran says that the action may have run.
+func (c *conversation) lost(ran bool) reply {
 	<-c.over
 	msg := "fiador-remote has ended"
 	if c.why != nil {
-		msg += ": " + told(c.why.Error())
+		msg += ": " + c.why.Error()
 	}
-	return failure(reply{Kind: "lost", Message: msg, MayHaveRun: ran})
+	return reply{Type: failed, Kind: "lost", Message: msg, MayHaveRun: ran}
 }
 
 // cancel ends an action, and the helper if it does not obey.
 func (c *conversation) cancel(id string, last <-chan reply) {
-	_ = c.send(order{Type: "cancel", ID: id})
-	late := time.NewTimer(endTime)
-	defer late.Stop()
+	late, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	c.send(late, order{Type: "cancel", ID: id})
 	select {
 	case <-last:
 	case <-c.over:
-	case <-late.C:
+	case <-late.Done():
 		c.kill()
 		<-c.over
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -220,14 +221,19 @@ func (p *Place) shim() (input, error) {
 	return input{Path: job.ShimFile, SHA256: sum, Size: size, Executable: true, Source: name}, err
 }
 
-// transferTime is the most that the helper takes for files and outputs, beyond wait_ms: a second
-// for each MiB, and for every 64 files.
+// transferTime is the most that the helper takes for files, folders and outputs, beyond wait_ms: a
+// second for each MiB, and for every 64 of them.
 func transferTime(root []input, out int64) time.Duration {
-	bytes := out + job.MaxResult
+	const entry = 128 // bytes beside the name, in the message of a folder
+	bytes, folders := out+job.MaxResult, map[string]bool{}
 	for _, in := range root {
-		bytes += in.Size
+		bytes += in.Size + entry + int64(len(in.Path))
+		for dir := path.Dir(in.Path); !folders[dir]; dir = path.Dir(dir) {
+			folders[dir] = true
+			bytes += entry + int64(len(dir))
+		}
 	}
-	return time.Duration(bytes>>20+int64(len(root))/64) * time.Second
+	return time.Duration(bytes>>20+int64(len(root)+len(folders))/64+1) * time.Second
 }
 
 // layoutTime is how much longer a task may take because the shim copies its files first: a second

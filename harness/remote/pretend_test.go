@@ -54,6 +54,9 @@ func pretend(dir string) int {
 				_ = os.WriteFile(filepath.Join(dir, "token"), []byte(a.Headers["token"]), 0o600)
 			}
 			say(`{"type":"hello","version":1,"server":{"low_api":"2.0","high_api":"2.0","digest_functions":["SHA256"],"execution":true,"max_batch_bytes":1}}`)
+			if lie == "deaf" {
+				time.Sleep(time.Hour)
+			}
 		case a.Type == "cancel":
 			say(`{"type":"failed","id":%q,"kind":"cancelled","message":"cancelled"}`, a.ID)
 		case lie == "ends":
@@ -67,6 +70,9 @@ func pretend(dir string) int {
 		case lie == "may have run":
 			say(`{"type":"accepted","id":%q}`, a.ID)
 			say(`{"type":"failed","id":%q,"kind":"lost","message":"the stream broke","may_have_run":true}`, a.ID)
+		case lie == "broken", lie == "broken, may have run", lie == "changed":
+			kind, after, _ := strings.Cut(lie, ",")
+			say(`{"type":"failed","id":%q,"kind":%q,"message":"not so","may_have_run":%t}`, a.ID, kind, after != "")
 		case lie == "busy":
 			say(`{"type":"failed","id":%q,"kind":"busy","message":"no worker\u001b[2J is free"}`, a.ID)
 		case lie == "chatty":

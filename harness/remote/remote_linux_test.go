@@ -279,6 +279,37 @@ func TestHelperFails(t *testing.T) {
 	}
 }
 
+// TestHints: what failed says what to do. Commands with a network that may have run did more than
+// this machine can see.
+func TestHints(t *testing.T) {
+	const look = "look there before you run it again"
+	for _, c := range []struct {
+		lie        string
+		network    bool
+		code       result.Code
+		text, hint string
+	}{
+		{"may have run", false, result.CodeSandbox, "the stream broke", "run it again"},
+		{"may have run", true, result.CodeSandbox, "the commands may have run", look},
+		{"busy", true, result.CodeSandbox, "no worker", "give it more wait_ms"},
+		{"changed", true, result.CodeSandbox, "not so", "keep the folder still"},
+		{"broken", true, result.CodeSandbox, "not so", "ask those who run the cluster"},
+		{"broken, may have run", false, result.CodeEvidence, "not so", "ask those who run the cluster"},
+		{"broken, may have run", true, result.CodeEvidence, look, "ask those who run the cluster"},
+	} {
+		t.Run(fmt.Sprint(c.lie, " ", c.network), func(t *testing.T) {
+			task := taskOf(folder(t), "true")
+			task.Sandbox.Network = c.network
+			_, err := execute.Perform(t.Context(), newSite(t, c.lie), task)
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != c.code || !strings.Contains(re.Message, c.text) || !strings.Contains(re.Remedy(), c.hint) ||
+				!c.network && strings.Contains(re.Message+re.Remedy(), look) {
+				t.Errorf("%v, %s", err, re.Remedy())
+			}
+		})
+	}
+}
+
 // TestRefusedUnopened: a refusal of the shim is an error of the sandbox, and data.tar beside it is
 // not opened.
 func TestRefusedUnopened(t *testing.T) {
@@ -357,9 +388,12 @@ func (r *reader) Write(b []byte) (int, error) {
 
 // TestInterrupted: the end of the run's context ends an execution, even if the helper is deaf.
 func TestInterrupted(t *testing.T) {
-	for _, lie := range []string{"never answers", "ignores a cancel", "silent at hello"} {
+	for _, lie := range []string{"never answers", "ignores a cancel", "silent at hello", "deaf"} {
 		t.Run(lie, func(t *testing.T) {
 			s := newSite(t, lie)
+			if lie == "deaf" { // then the order does not fit into the pipe
+				s.Config.Platform = map[string]string{"long": strings.Repeat("x", 1<<18)}
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			_, err := execute.Perform(ctx, s, taskOf(folder(t), "true"))

@@ -1,0 +1,61 @@
+package remote
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLate: an action without an answer is cancelled, and the message says so. The helper goes on
+// for the others.
+func TestLate(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Place{Config: Config{WaitMS: 30_000, Parallel: 1}, Helper: filepath.Join(t.TempDir(), "fiador-remote")}
+	if err := os.Symlink(self, p.Helper); err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(p.Helper), "lie"), []byte("never answers"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for range 2 {
+		err = p.helper.execute(t.Context(), p, order{Transfer: time.Second - ownTime - 120*time.Second})
+		if err == nil || !strings.Contains(err.Error(), "no answer came within 1s; the commands may have run") {
+			t.Error(err)
+		}
+		select {
+		case <-p.helper.run.over:
+			t.Error("the helper has ended")
+		default:
+		}
+	}
+}
+
+// TestAnsweredAndEnded: an answer counts, though the helper has ended after it.
+func TestAnsweredAndEnded(t *testing.T) {
+	c := &conversation{over: make(chan struct{})}
+	close(c.over)
+	for range 100 {
+		a := &awaited{last: make(chan reply, 1)}
+		a.last <- reply{Type: done}
+		if r, err := c.answer(t.Context(), a); r.Type != done || err != nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestTransferTime: it covers the messages of the folders too.
+func TestTransferTime(t *testing.T) {
+	var root []input
+	for range 6400 {
+		root = append(root, input{Path: strings.Repeat("d/", len(root)%640) + "f"})
+	}
+	if got := transferTime(root, 0); got < 110*time.Second { // 6400 files and 640 folders
+		t.Error(got)
+	}
+}
