@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -54,6 +55,9 @@ type client struct {
 	noBatchReads atomic.Bool
 	transfers    chan struct{} // a slot for each transfer that may run
 	actions      chan struct{} // a slot for each action that may run
+
+	mu      sync.Mutex
+	sending map[digest]chan struct{} // blobs under way; closed when the upload has ended
 }
 
 // dial checks h and makes a client. No call is made yet.
@@ -65,7 +69,7 @@ func dial(h *hello) (*client, error) {
 		return nil, failf(kindConfig, "hello needs parallel from 1 to 1024, wait_ms from 1 to a day, and a run_id")
 	}
 	c := &client{hello: h, metadata: metadata.MD{}, batch: batchBytes,
-		transfers: make(chan struct{}, h.Parallel), actions: make(chan struct{}, h.Parallel)}
+		transfers: make(chan struct{}, h.Parallel), actions: make(chan struct{}, h.Parallel), sending: map[digest]chan struct{}{}}
 	if err := c.setHeaders(h.Headers); err != nil {
 		return nil, err
 	}

@@ -55,11 +55,10 @@ type ephemeral struct {
 type action struct {
 	*client
 	request  *execute
-	accepted func() // is called once, when the server has taken the action
+	accepted func() // says, once, that the action may run from here on
 
 	mayHaveRun bool
-	wasTaken   bool
-	operation  string // of the last attempt
+	operation  string // of the last attempt, until it is done
 	blobs      blobs
 	digest     digest
 	ephemeral  ephemeral
@@ -158,27 +157,36 @@ func (a *action) execute(ctx context.Context) (*repb.ExecuteResponse, error) {
 		}
 		return err
 	})
-	if err != nil && ctx.Err() != nil && a.operation != "" {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		a.operations.CancelOperation(ctx, &longrunningpb.CancelOperationRequest{Name: a.operation}) // many servers cannot
-	}
+	a.giveUp(ctx)
 	return answer, err
+}
+
+// giveUp cancels the operation of an attempt that has failed, if there is one: it may still run.
+func (a *action) giveUp(ctx context.Context) {
+	if a.operation == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	a.operations.CancelOperation(ctx, &longrunningpb.CancelOperationRequest{Name: a.operation}) // many servers cannot
+	a.operation = ""
 }
 
 // attempt sends the action once and follows its operation to the end.
 func (a *action) attempt(ctx context.Context, wait grpc.CallOption) (*repb.ExecuteResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.operation = ""
+	a.giveUp(ctx)
+	before := a.mayHaveRun
+	a.mayHaveRun = true
+	a.accepted()
 	stream, err := a.execution.Execute(ctx, &repb.ExecuteRequest{
 		InstanceName: a.hello.Instance, ActionDigest: a.digest.proto(), SkipCacheLookup: true, InlineStderr: true,
 	}, wait)
 	if err != nil {
-		return nil, fault(ctx, "Execute", err) // nothing was sent
+		a.mayHaveRun = before // nothing was sent
+		return nil, fault(ctx, "Execute", err)
 	}
-	before := a.mayHaveRun
-	a.mayHaveRun = true
 	op, err := a.read(stream)
 	if err != nil && a.operation == "" {
 		a.mayHaveRun = before || !refused(err)
@@ -214,25 +222,32 @@ func (a *action) read(stream grpc.ServerStreamingClient[longrunningpb.Operation]
 		if err != nil {
 			return nil, err
 		}
-		if !a.wasTaken {
-			a.wasTaken = true
-			a.accepted()
-		}
-		a.operation = cmp.Or(op.Name, a.operation)
 		if op.Done {
+			a.operation = ""
 			return op, nil
 		}
+		a.operation = cmp.Or(op.Name, a.operation)
 	}
 }
 
 // wait follows the operation with WaitExecution after err broke its stream. A stream that
 // was open for longer than longStream was cut by a clock on the way, which is no failed attempt.
+// What ended a stream need not have ended the action: no code but those of fault sends it anew.
 func (a *action) wait(ctx context.Context, err error) (op *longrunningpb.Operation, _ error) {
-	gone := false
+	gone, sendable := false, false
+	cut := func(what string, err error) *failure {
+		f := fault(ctx, what, err)
+		sendable = f.again
+		switch status.Code(err) {
+		case codes.Canceled, codes.Unknown, codes.DeadlineExceeded:
+			f.again = f.again || ctx.Err() == nil
+		}
+		return f
+	}
 	for op == nil {
 		failed := retry(ctx, func(wait grpc.CallOption) error {
 			if err != nil { // the stream that broke is the first attempt
-				f := fault(ctx, "Execute", err)
+				f := cut("Execute", err)
 				err = nil
 				return f
 			}
@@ -244,7 +259,7 @@ func (a *action) wait(ctx context.Context, err error) (op *longrunningpb.Operati
 			if err == nil {
 				return nil
 			}
-			f := fault(ctx, "WaitExecution", err)
+			f := cut("WaitExecution", err)
 			gone = status.Code(err) == codes.NotFound || status.Code(err) == codes.Unimplemented
 			if f.again && time.Since(began) > longStream {
 				return nil
@@ -253,7 +268,7 @@ func (a *action) wait(ctx context.Context, err error) (op *longrunningpb.Operati
 		})
 		var f *failure
 		if errors.As(failed, &f) {
-			f.again = f.again || gone // the operation is lost, but the action may be sent again
+			f.again = sendable || gone // the operation is lost, but the action may be sent again
 			return nil, f
 		}
 	}

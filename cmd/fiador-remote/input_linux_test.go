@@ -15,7 +15,7 @@ func TestPipe(t *testing.T) {
 	h := startInside(t)
 	h.greet(helloTo(l.address))
 	h.send(k.ready())
-	if a := h.want("failed"); a.Kind != kindBroken || !strings.Contains(a.Message, "not a regular file") {
+	if a := h.want("failed"); a.Kind != kindChanged || !strings.Contains(a.Message, "not a regular file") {
 		t.Errorf("got %+v", a)
 	}
 }

@@ -168,7 +168,7 @@ func TestChanged(t *testing.T) {
 				h.greet(helloTo(l.address))
 				h.send(request)
 				a := h.want("failed")
-				if a.Kind != kindBroken || !strings.Contains(a.Message, `"in/changed" changed while it was uploaded`) || a.MayHaveRun {
+				if a.Kind != kindChanged || !strings.Contains(a.Message, `"in/changed" changed while it was uploaded`) || a.MayHaveRun {
 					t.Errorf("got %+v", a)
 				}
 				if _, ok := l.get(k.inputs[1].SHA256); ok || l.count("Execute") > 0 {

@@ -278,7 +278,7 @@ func (l *liar) Execute(r *repb.ExecuteRequest, s stream) error {
 }
 
 func (l *liar) WaitExecution(r *repb.WaitExecutionRequest, s stream) error {
-	if l.wait != nil && r.Name == "operations/1" {
+	if l.wait != nil && strings.HasPrefix(r.Name, "operations/") {
 		return l.wait(l.count("WaitExecution"), s)
 	}
 	return status.Error(codes.NotFound, "no operation "+r.Name)

@@ -237,7 +237,7 @@ func TestExecuteLies(t *testing.T) {
 		{name: "closed always", lie: func(l *liar) {
 			first(9, taken)(l)
 			l.wait = func(_ int, s stream) error { return taken(l, s) }
-		}, hello: map[string]any{"wait_ms": 60_000}, want: kindLost, message: "closed the stream", mayRun: true, calls: map[string]int{"Execute": 4, "WaitExecution": 12}},
+		}, hello: map[string]any{"wait_ms": 60_000}, want: kindLost, message: "closed the stream", mayRun: true, cancels: true, calls: map[string]int{"Execute": 4, "WaitExecution": 12, "CancelOperation": 4}},
 		{name: "cut by a clock", task: once, hello: map[string]any{"wait_ms": 60_000}, lie: func(l *liar) {
 			first(9, taken)(l)
 			l.wait = func(n int, s stream) error {
@@ -248,9 +248,32 @@ func TestExecuteLies(t *testing.T) {
 				return status.Error(codes.Unavailable, "cut")
 			}
 		}, attempts: 1, calls: map[string]int{"WaitExecution": 6}},
-		{name: "operation lost", lie: first(1, taken), attempts: 2, calls: map[string]int{"Execute": 2, "WaitExecution": 1}},
-		{name: "operation lost, once", task: once, lie: first(1, taken), want: kindLost, message: "no operation", mayRun: true, calls: one},
+		{name: "operation lost", lie: first(1, taken), attempts: 2, cancels: true, calls: map[string]int{"Execute": 2, "WaitExecution": 1, "CancelOperation": 1}},
+		{name: "operation lost, once", task: once, lie: first(1, taken), want: kindLost, message: "no operation", mayRun: true, cancels: true, calls: one},
 	})
+}
+
+// TestStreamLies: what breaks a stream need not have ended the action. It is waited for, and is
+// not sent anew.
+func TestStreamLies(t *testing.T) {
+	for _, code := range []codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded} {
+		breaks := func(l *liar, s stream) error { taken(l, s); return status.Error(code, "says a proxy") }
+		playAll(t, []lie{
+			{name: code.String(), lie: func(l *liar) {
+				first(9, breaks)(l)
+				l.wait = func(n int, s stream) error {
+					if n == 1 {
+						return breaks(l, s)
+					}
+					return l.finish(s)
+				}
+			}, attempts: 1, calls: map[string]int{"Execute": 1, "WaitExecution": 2, "CancelOperation": 0}},
+			{name: code.String() + " always", lie: func(l *liar) {
+				first(9, breaks)(l)
+				l.wait = func(_ int, s stream) error { return breaks(l, s) }
+			}, want: kindLost, message: "says a proxy", mayRun: true, cancels: true, calls: map[string]int{"Execute": 1, "WaitExecution": 3, "CancelOperation": 1}},
+		})
+	}
 }
 
 func TestStatusLies(t *testing.T) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -12,16 +14,18 @@ import (
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // endless makes a liar that takes actions and never ends them. The channel has one value for
-// each that it took.
+// each that it took, and whose name the client knows: it waits for it.
 func endless(t *testing.T) (*liar, chan bool) {
 	l, began := newLiar(), make(chan bool, 10)
 	l.execute = func(n int, s stream) error {
-		if err := s.Send(&longrunningpb.Operation{Name: fmt.Sprint("operations/", n)}); err != nil {
-			return err
-		}
+		return s.Send(&longrunningpb.Operation{Name: fmt.Sprint("operations/", n)})
+	}
+	l.wait = func(_ int, s stream) error {
 		began <- true
 		<-s.Context().Done()
 		return nil
@@ -204,8 +208,11 @@ func TestCancelWaiting(t *testing.T) {
 	if a := h.want("failed"); a.ID != "1" || !a.MayHaveRun {
 		t.Errorf("got %+v", a)
 	}
-	if a := h.want("accepted"); a.ID != "4" || l.count("Execute") != 2 {
+	if a := h.want("accepted"); a.ID != "4" {
 		t.Errorf("got %+v", a)
+	}
+	if <-began; l.count("Execute") != 2 {
+		t.Errorf("%d calls of Execute", l.count("Execute"))
 	}
 }
 
@@ -219,4 +226,66 @@ func TestStdoutCloses(t *testing.T) {
 	if status := <-h.status; status == 0 {
 		t.Error("status 0")
 	}
+}
+
+// TestSentOnce: a blob that one action sends is not sent by another one, but after the first failed.
+func TestSentOnce(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789"), 400_000)
+	for _, fails := range []bool{false, true} {
+		l, writes, goOn := newLiar(), make(chan bool, 10), make(chan bool)
+		l.inspect = func(_ context.Context, method string) error {
+			if method == "Write" {
+				if writes <- true; l.count("Write") == 1 {
+					if <-goOn; fails {
+						return status.Error(codes.PermissionDenied, "not you")
+					}
+				}
+			}
+			return nil
+		}
+		h := startInside(t)
+		h.greet(helloTo(l.serve(t).address))
+		h.send(newTask(t, "is not run by a liar").file("in/large", large, false).ready())
+		<-writes
+		h.send(newTask(t, "is not run by a liar").file("in/large", large, false).file("in/b", nil, false).set("id", "2").ready())
+		for l.count("FindMissingBlobs") < 2 { // the second has found the blob missing, or is about to
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(200 * time.Millisecond)
+		close(goOn)
+		ends := map[string]string{}
+		for len(ends) < 2 {
+			if a := h.next(); a.Type != "accepted" {
+				ends[a.ID] = a.Type
+			}
+		}
+		want, sent := map[string]string{"1": "done", "2": "done"}, 1
+		if fails {
+			want["1"], sent = "failed", 2
+		}
+		if got := l.count("Write"); got != sent || !maps.Equal(ends, want) {
+			t.Errorf("%d writes, want %d; %v", got, sent, ends)
+		}
+	}
+}
+
+// TestSlots: the time of an upload begins when it may begin.
+func TestSlots(t *testing.T) {
+	l := newLiar().serve(t)
+	h := &hello{Version: 1, Execution: l.address, Parallel: 1, WaitMS: 5000, RunID: "run_test", ToolVersion: "1.2.3"}
+	c, err := dial(h)
+	must(t, err)
+	c.transfers <- struct{}{}
+	time.AfterFunc(300*time.Millisecond, func() { <-c.transfers })
+	must(t, c.each(t.Context(), 200*time.Millisecond, []func(context.Context) error{func(ctx context.Context) error { return ctx.Err() }}))
+}
+
+// TestAcceptedFirst: an action that may run is accepted, though the server has said nothing yet.
+func TestAcceptedFirst(t *testing.T) {
+	l := newLiar()
+	l.execute = func(_ int, s stream) error { <-s.Context().Done(); return nil }
+	h := startInside(t)
+	h.greet(helloTo(l.serve(t).address))
+	h.send(newTask(t, "is not run by a liar").ready())
+	h.want("accepted")
 }

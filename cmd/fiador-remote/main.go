@@ -100,7 +100,8 @@ const (
 	kindConfig    kind = "config"    // the request or the configuration must change
 	kindBusy      kind = "busy"      // the server takes no more work
 	kindLost      kind = "lost"      // no answer came
-	kindBroken    kind = "broken"    // the answer or an input is not what it has to be
+	kindBroken    kind = "broken"    // the answer is not what it has to be
+	kindChanged   kind = "changed"   // an input is not what it was
 	kindCancelled kind = "cancelled" // the caller asked for it
 )
 
@@ -286,7 +287,7 @@ func (s *session) start(ctx context.Context, e *execute) error {
 	s.cancels[e.ID] = stop
 	s.running.Go(func() {
 		defer stop(nil)
-		a := &action{client: s.client, request: e, accepted: func() { s.write(event{Type: "accepted", ID: e.ID}) }}
+		a := &action{client: s.client, request: e, accepted: sync.OnceFunc(func() { s.write(event{Type: "accepted", ID: e.ID}) })}
 		done, err := a.perform(ctx)
 		s.mu.Lock()
 		delete(s.cancels, e.ID)

@@ -175,8 +175,9 @@ func TestHeaders(t *testing.T) {
 		h := startInside(t)
 		h.greet(helloTo(l.address, map[string]any{"headers": map[string]string{"Authorization": "Bearer " + token, "x-key": token[:6]}}))
 		h.send(newTask(t, "is not run by a liar").ready())
-		if a := h.next(); a.Type == "accepted" {
-			if a = h.want("done"); !strings.HasPrefix(a.Stderr, "[header]xxx") || len(a.Stderr) != maxText || a.Ephemeral.Worker != "at [header]" {
+		h.want("accepted")
+		if a := h.next(); a.Type == "done" {
+			if !strings.HasPrefix(a.Stderr, "[header]xxx") || len(a.Stderr) != maxText || a.Ephemeral.Worker != "at [header]" {
 				t.Errorf("got %+v", a)
 			}
 		} else if a.Kind != kindConfig || !strings.Contains(a.Message, "[header]") || len(a.Message) > maxText {

@@ -35,21 +35,68 @@ func (c *client) transferTime(count int, size int64) time.Duration {
 	return time.Duration(c.hello.WaitMS)*time.Millisecond + time.Duration(size/leastASecond+int64(count)/leastBlobs)*time.Second
 }
 
-// upload sends the blobs that the server lacks and returns how many and how large they are.
+// upload sends the blobs that the server lacks and returns how many and how large they are. What
+// another action is sending is left to it, and is asked for again when that has ended.
 func (c *client) upload(ctx context.Context, all blobs) (files, size int64, err error) {
-	asking, cancel := within(ctx, c.transferTime(0, 0))
-	lacking, err := c.missing(asking, all)
-	cancel()
-	if err != nil {
-		return 0, 0, err
+	for left := all; len(left) > 0; {
+		asking, cancel := within(ctx, c.transferTime(0, 0))
+		lacking, err := c.missing(asking, left)
+		cancel()
+		if err != nil {
+			return files, size, err
+		}
+		mine, others, end := c.claim(lacking)
+		n, err := c.sendAll(ctx, mine, all)
+		end()
+		files, size = files+int64(len(mine)), size+n
+		if err != nil {
+			return files, size, err
+		}
+		left = blobs{}
+		for d, sent := range others {
+			left[d] = all[d]
+			select {
+			case <-sent:
+			case <-ctx.Done():
+				return files, size, fault(ctx, "upload", context.Cause(ctx))
+			}
+		}
 	}
-	for _, d := range lacking {
+	return files, size, nil
+}
+
+// claim divides digests into those that nobody sends yet and those that another action sends.
+// end has to be called when the first have been sent, or have not.
+func (c *client) claim(digests []digest) (mine []digest, others map[digest]chan struct{}, end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sent := make(chan struct{})
+	others = map[digest]chan struct{}{}
+	for _, d := range digests {
+		if other := c.sending[d]; other != nil {
+			others[d] = other
+			continue
+		}
+		c.sending[d] = sent
+		mine = append(mine, d)
+	}
+	return mine, others, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, d := range mine {
+			delete(c.sending, d)
+		}
+		close(sent)
+	}
+}
+
+// sendAll sends blobs and returns how large they are.
+func (c *client) sendAll(ctx context.Context, digests []digest, all blobs) (size int64, err error) {
+	for _, d := range digests {
 		size += d.size
 	}
-	ctx, cancel = within(ctx, c.transferTime(len(lacking), size))
-	defer cancel()
 	var jobs []func(context.Context) error
-	for _, part := range c.parts(lacking) {
+	for _, part := range c.parts(digests) {
 		jobs = append(jobs, func(ctx context.Context) error {
 			return retry(ctx, func(wait grpc.CallOption) error {
 				if len(part) == 1 && part[0].size+entryBytes > c.batch {
@@ -59,7 +106,7 @@ func (c *client) upload(ctx context.Context, all blobs) (files, size int64, err 
 			})
 		})
 	}
-	return int64(len(lacking)), size, c.each(ctx, jobs)
+	return size, c.each(ctx, c.transferTime(len(digests), size), jobs)
 }
 
 // missing returns the digests of all that the server lacks, in order.
@@ -114,15 +161,21 @@ func (c *client) parts(digests []digest) (parts [][]digest) {
 	return parts
 }
 
-// each runs jobs side by side. The first that fails ends the others.
-func (c *client) each(ctx context.Context, jobs []func(context.Context) error) error {
+// each runs jobs side by side, within limit from the first one's start. The first that fails ends
+// the others.
+func (c *client) each(ctx context.Context, limit time.Duration, jobs []func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
-	for _, job := range jobs {
+	for i, job := range jobs {
 		select {
 		case <-ctx.Done():
 		case c.transfers <- struct{}{}:
+			if i == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = within(ctx, limit)
+				defer cancel()
+			}
 			all.Go(func() {
 				defer func() { <-c.transfers }()
 				if err := job(ctx); err != nil {
@@ -139,7 +192,7 @@ func (c *client) each(ctx context.Context, jobs []func(context.Context) error) e
 }
 
 func changed(b blob, err error) *failure {
-	return failf(kindBroken, "%q changed while it was uploaded: %v", b.path, err)
+	return failf(kindChanged, "%q changed while it was uploaded: %v", b.path, err)
 }
 
 // writeBatch sends small blobs.
