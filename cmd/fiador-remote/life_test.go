@@ -276,8 +276,14 @@ func TestSlots(t *testing.T) {
 	c, err := dial(h)
 	must(t, err)
 	c.transfers <- struct{}{}
-	time.AfterFunc(300*time.Millisecond, func() { <-c.transfers })
-	must(t, c.each(t.Context(), 200*time.Millisecond, []func(context.Context) error{func(ctx context.Context) error { return ctx.Err() }}))
+	var free time.Time
+	time.AfterFunc(50*time.Millisecond, func() { free = time.Now(); <-c.transfers })
+	must(t, c.each(t.Context(), time.Hour, []func(context.Context) error{func(ctx context.Context) error {
+		if until, ok := ctx.Deadline(); !ok || until.Before(free.Add(time.Hour)) {
+			t.Errorf("until %s, free at %s", until, free)
+		}
+		return nil
+	}}))
 }
 
 // TestAcceptedFirst: an action that may run is accepted, though the server has said nothing yet.
