@@ -192,14 +192,13 @@ func failure(r reply, network bool) error {
 	if r.MayHaveRun {
 		msg += "; the commands may have run"
 	}
-	const look = "they may have reached the network: look there before you run it again"
 	switch {
 	case r.MayHaveRun && r.Kind == "broken" && network:
-		return broken("%s: %s", msg, look)
+		return broken("%s: %s", msg, mayHaveReached)
 	case r.MayHaveRun && r.Kind == "broken":
 		return broken("%s", msg)
 	case r.MayHaveRun && network:
-		hint = look
+		hint = mayHaveReached
 	}
 	return runerr.New(result.CodeSandbox, "no execution on a worker: "+msg, hint)
 }
