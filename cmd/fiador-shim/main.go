@@ -71,7 +71,7 @@ func restartIn(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(place, "fiador-shim-")
+	dir, err := os.MkdirTemp(place, worker.ScratchPrefix)
 	if err != nil {
 		return err
 	}

@@ -284,9 +284,8 @@ func (s *Sandbox) Facts() Facts {
 // sharedMemory is a folder that is in memory on every system.
 const sharedMemory = "/dev/shm"
 
-// DeltaFolder makes a folder whose file system has whiteouts: near, or a new one among the
-// temporary files or in shared memory. The error
-// wraps ErrWhiteouts if there is none.
+// DeltaFolder makes a folder whose file system has whiteouts: near, or a new one (NewScratch)
+// among the temporary files or in shared memory. The error wraps ErrWhiteouts if there is none.
 func DeltaFolder(near string) (dir string, err error) {
 	if near, err = filepath.Abs(near); err != nil { // the init has another working folder
 		return "", err

@@ -12,9 +12,6 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// scratchPrefix begins the names of the folders that shims make.
-const scratchPrefix = "fiador-shim-"
-
 // abandoned is the age from which on a folder without a lock is one of a shim that was killed. A
 // shim locks its folder as soon as its copy runs.
 const abandoned = 10 * time.Minute
@@ -34,7 +31,7 @@ func hold(dir string) (*os.File, error) {
 
 // sweep removes at most one folder that a killed shim of this user has left beside own.
 func sweep(own string) {
-	list, _ := filepath.Glob(filepath.Join(filepath.Dir(own), scratchPrefix+"*"))
+	list, _ := filepath.Glob(filepath.Join(filepath.Dir(own), ScratchPrefix+"*"))
 	for _, dir := range list {
 		if dir != own && left(dir) {
 			return

@@ -20,6 +20,10 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
+// ScratchPrefix begins the names of the folders that shims make. A shim removes what begins so
+// and was left by another.
+const ScratchPrefix = "fiador-shim-"
+
 // Perform performs the spec of the action whose folder is dir, and writes the two outputs. A
 // refusal is a result too. An error says that there is no result: the outputs could not be
 // written, or ctx ended. Perform makes its copies beneath the folder scratch and removes it,
