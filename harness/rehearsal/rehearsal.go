@@ -4,8 +4,12 @@ package rehearsal
 
 import (
 	"flag"
+	"hash/crc32"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -26,13 +30,32 @@ func (t Tests) Run() int {
 	return t.M.Run()
 }
 
-// FullVar is the variable of the environment that asks for the full form of the tests: 1.
+// FullVar is the variable of the environment that asks for the full form of the tests: 1 asks
+// all tests, and 0/4 to 3/4 ask a fourth of them each.
 const FullVar = "FIADOR_FULL"
 
-// Full says whether the tests run in their full form. The short form leaves out repetition
-// and no kind of case: fewer rounds of a storm, every n-th failing system call, fewer
+// Full says whether the test that calls it runs in its full form. The short form leaves out
+// repetition and no kind of case: fewer rounds of a storm, every n-th failing system call, fewer
 // bytes of a flood. Under the race detector the form is always the short one.
-func Full() bool { return !Raced && os.Getenv(FullVar) == "1" }
+func Full() bool {
+	form := os.Getenv(FullVar)
+	share, fourth := strings.CutSuffix(form, "/4")
+	return !Raced && (form == "1" || fourth && share == strconv.Itoa(int(crc32.ChecksumIEEE([]byte(caller()))%4)))
+}
+
+// caller returns the name of the function that called into this package, which is a test's or
+// one that helps tests.
+func caller() string {
+	pcs := make([]uintptr, 8)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if !strings.Contains(f.File, "harness/rehearsal/rehearsal.go") || !more {
+			name, _, _ := strings.Cut(f.Function, ".func") // a closure belongs to its function
+			return name
+		}
+	}
+}
 
 // Form returns the setting of the environment for a process with a small environment of
 // its own. The process then runs its tests in the same form.
