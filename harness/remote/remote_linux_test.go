@@ -152,6 +152,7 @@ func seen(t *testing.T, p *execute.Performed) string {
 
 // TestSameAsHere: a worker's execution is that of this machine, in everything that is judged.
 func TestSameAsHere(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newSite(t, "")
 	host := harnesstest.NewTier(t, sandbox.Full)
 	input := map[string]string{"input": "some text\n"}

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // browser is a Chromium that is driven through its pipe: JSON messages that end with NUL.
@@ -35,6 +37,7 @@ type message struct {
 // chromium starts a Chromium with one page.
 func chromium(t *testing.T) *browser {
 	t.Helper()
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium is installed: apt-get install chromium")
