@@ -138,7 +138,7 @@ func (c *collector) hash(o sandbox.Original, open func() (*os.File, error)) (sum
 		return sum, err
 	}
 	defer f.Close()
-	text, size, err := digest(io.LimitReader(&until{c.ctx, f}, o.Size+1))
+	text, size, err := digest(io.LimitReader(job.Until(c.ctx, f), o.Size+1))
 	if err == nil && size != o.Size {
 		err = errors.New("it changes while it is read")
 	}
@@ -196,19 +196,6 @@ func staysInside(p, target string) bool {
 
 func unsent(p, why, hint string) error {
 	return runerr.New(result.CodeSandbox, "not sent to a worker: "+canon.Quote(p)+": "+why, hint, runerr.File(p))
-}
-
-// until is a reader that ends with a context.
-type until struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (u *until) Read(b []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.Reader.Read(b)
 }
 
 // digest returns the SHA-256 of what is left in r, and its length.

@@ -179,23 +179,10 @@ func (l *laying) file(e job.Entry) error {
 		return err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(&until{l.ctx, in}, e.Size+1))
+	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(job.Until(l.ctx, in), e.Size+1))
 	err = errors.Join(err, out.Chmod(fs.FileMode(e.Mode)), out.Close())
 	if err == nil && (n != e.Size || evidence.Hash([32]byte(sum.Sum(nil))) != e.SHA256) {
 		err = l.refuse(e.Path, "has other bytes than the spec lists")
 	}
 	return err
-}
-
-// until is a reader that ends with a context.
-type until struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (u *until) Read(b []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.Reader.Read(b)
 }
