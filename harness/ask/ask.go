@@ -4,6 +4,7 @@ package ask
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"io"
@@ -156,7 +157,8 @@ func send(ctx context.Context, c outbound.Client, vault *secret.Vault, method, u
 		}
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, pack.MaxResponseBytes+1))
-	if err != nil {
+	// A server that notices first that the request was given up may end its answer early.
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return outbound.Failed(ctx, err)
 	}
 	if pack.ResponseFault(answer) != "" || vault.Repeats(answer) {

@@ -5,6 +5,7 @@ package outbound
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -66,7 +67,8 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 		return nil, &Fault{Msg: msg, Type: true}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, r.Most+1))
-	if err != nil {
+	// A server that notices first that the request was given up may end its answer early.
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, &Fault{Msg: connectFault(ctx, err)}
 	}
 	return body, nil

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"hash/crc32"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -31,7 +32,8 @@ func (t Tests) Run() int {
 }
 
 // FullVar is the variable of the environment that asks for the full form of the tests: 1 asks
-// all tests, and 0/4 to 3/4 ask a fourth of them each.
+// all tests, and 0/4 to 3/4 ask a fourth of the files with tests each. A test and its helpers,
+// which are mostly in one file, have the same form.
 const FullVar = "FIADOR_FULL"
 
 // Full says whether the test that calls it runs in its full form. The short form leaves out
@@ -43,15 +45,14 @@ func Full() bool {
 	return !Raced && (form == "1" || fourth && share == strconv.Itoa(int(crc32.ChecksumIEEE([]byte(caller()))%4)))
 }
 
-// caller returns the name of the function that called into this package, which is a test's or
-// one that helps tests.
+// caller returns the name of the file that called into this package, which has tests or helps
+// tests.
 func caller() string {
 	pcs := make([]uintptr, 8)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		f, more := frames.Next()
-		if !strings.Contains(f.File, "harness/rehearsal/rehearsal.go") || !more {
-			name, _, _ := strings.Cut(f.Function, ".func") // a closure belongs to its function
+		if name := filepath.Base(f.File); name != "rehearsal.go" || !more {
 			return name
 		}
 	}

@@ -6,25 +6,28 @@ func one() int   { return Count(1, 10) }
 func two() int   { return func() int { return Stride(10) }() }
 func three() int { return func() int { return func() int { return Count(1, 10) }() }() }
 
-// TestFourths: each function runs in full in one fourth, and all of them with 1.
+// TestFourths: the functions of a file run in full in the same fourth, and all of them with 1.
 func TestFourths(t *testing.T) {
 	if Raced {
 		t.Skip("under the race detector the form is always the short one")
 	}
-	for name, f := range map[string]func() int{"one": one, "two": two, "three": three} {
-		seen := map[int]int{}
-		for _, form := range []string{"0/4", "1/4", "2/4", "3/4"} {
-			t.Setenv(FullVar, form)
-			seen[f()]++
+	full := 0
+	for _, form := range []string{"0/4", "1/4", "2/4", "3/4"} {
+		t.Setenv(FullVar, form)
+		if Full() {
+			full++
 		}
-		if seen[1]+seen[10] != 4 || seen[1] != 1 && seen[10] != 1 {
-			t.Errorf("%s: %v", name, seen)
+		if (one() == 10) != Full() || (two() == 1) != Full() || (three() == 10) != Full() {
+			t.Errorf("%s: %v, %d, %d, %d", form, Full(), one(), two(), three())
 		}
-		for form, full := range map[string]bool{"1": true, "": false, "4/4": false, "/4": false, "2": false} {
-			t.Setenv(FullVar, form)
-			if Full() != full {
-				t.Errorf("%q: %v", form, Full())
-			}
+	}
+	if full != 1 {
+		t.Errorf("%d of four fourths are full", full)
+	}
+	for form, full := range map[string]bool{"1": true, "": false, "4/4": false, "/4": false, "2": false} {
+		t.Setenv(FullVar, form)
+		if Full() != full {
+			t.Errorf("%q: %v", form, Full())
 		}
 	}
 }
