@@ -254,7 +254,7 @@ func sizeOf(dir string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.Size(), r.Close()
+	return r.Checkpoint().Size, r.Close()
 }
 
 // syncCount is which calls of a process wait for the disk.
@@ -378,7 +378,7 @@ func (b *book) reconcile(ctx context.Context, receipts map[int64][]string) (lost
 		}
 		runs[index] = e.Record.RunID
 	}
-	b.size = r.Size()
+	b.size = r.Checkpoint().Size
 	lost, doubled = compareReceipts(receipts, runs)
 	return lost, doubled, nil
 }

@@ -22,7 +22,7 @@ func TestBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := disk.Audit(t.Context(), dir, nil, disk.AuditOptions{Seals: true, Tiles: true})
+	a, err := disk.Audit(t.Context(), dir, nil, ledger.AuditOptions{Seals: true, Tiles: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestBook(t *testing.T) {
 	if kinds[ledger.KindDecision] < 600 || kinds[ledger.KindBegun] < 50 || outcomes["BUNDLE"] < 500 || outcomes["REFUSE"] < 30 || outcomes["CLARIFY"] < 10 {
 		t.Errorf("%v %v", kinds, outcomes)
 	}
-	if found, err := r.Find(t.Context(), b.run); err != nil || len(found) == 0 {
+	if found, err := r.Find(t.Context(), b.run, true); err != nil || len(found) == 0 {
 		t.Errorf("run %s: %v, %v", b.run, found, err)
 	}
 	key, err := disk.ReadKey(b.key)

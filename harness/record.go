@@ -22,8 +22,8 @@ import (
 // pointer: a Gate remembers which Recorder has its policy set. Its errors name nothing
 // of the machine. An error with a method Hint() string says how to solve the problem.
 type Recorder interface {
-	// Put stores content under its hash. The content is durable when Put returns.
-	// Content that exists already is stored once.
+	// Put stores content under its hash. The content is durable when an Append that
+	// was called later returns. Content that exists already is stored once.
 	Put(blob []byte) (ledger.Blob, error)
 
 	// Append adds a record, and sets its timestamp. The record is durable when Append

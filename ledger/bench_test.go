@@ -21,7 +21,7 @@ func BenchmarkVerify(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := Verify(context.Background(), bytes.NewReader(text), Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick})
+				v, err := Verify(context.Background(), bytes.NewReader(text), Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Quick: quick})
 				if err != nil || v.Size != 5001 {
 					b.Fatal(v.Size, err)
 				}

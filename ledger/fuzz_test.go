@@ -93,7 +93,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 	f.Add(checkpointOf(f, s, 7).Note)
 	f.Add(checkpointOf(f, s, 1<<40).Note)
 	f.Add([]byte("a\n0\n" + strings.Repeat("A", 43) + "=\n\n\u2014 a AAAAAAA=\n"))
-	keys := Keys{{1, s.Verifier()}}
+	keys := Keys{{Size: 1, Key: s.Verifier()}}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		c, err := ParseCheckpoint(msg)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // CheckOrigin says what is wrong with the name of a log. A name has 1 to 128 printable
 // ASCII characters, without blank, plus, quote and backslash. It must differ from every
-// name of seals.
+// name of seals and acks.
 func CheckOrigin(origin string) error {
 	if origin == "" || len(origin) > 128 {
 		return errors.New("an origin has 1 to 128 characters")
@@ -27,15 +27,20 @@ func CheckOrigin(origin string) error {
 			return errors.New("an origin is printable ASCII without blank, plus, quote and backslash")
 		}
 	}
-	if strings.HasSuffix(origin, sealSuffix) {
-		return errors.New("an origin does not end with " + sealSuffix)
+	for _, suffix := range []string{sealSuffix, ackSuffix} {
+		if strings.HasSuffix(origin, suffix) {
+			return errors.New("an origin does not end with " + suffix)
+		}
 	}
 	return nil
 }
 
-// sealSuffix separates the notes of seals from those of checkpoints, so that nobody can
-// present a seal as a checkpoint.
-const sealSuffix = "/seal"
+// The suffixes separate the notes of seals and acks from those of checkpoints, so that
+// nobody can present a seal or an ack as a checkpoint.
+const (
+	sealSuffix = "/seal"
+	ackSuffix  = "/ack"
+)
 
 // GenerateKey makes the key of a log: the private key signs, and the verifier key
 // checks.
@@ -66,6 +71,9 @@ func (s *Signer) Origin() string { return s.signer.Name() }
 
 // Verifier returns the key that checks the signatures of s.
 func (s *Signer) Verifier() Verifier { return s.key }
+
+// NoteSigner returns the key for a server that signs the checkpoints of its log itself.
+func (s *Signer) NoteSigner() note.Signer { return s.signer }
 
 // Seal signs the seal of a tree.
 func (s *Signer) Seal(size int64, root tlog.Hash) (Seal, error) {
@@ -147,6 +155,15 @@ type Keys []KeyFrom
 type KeyFrom struct {
 	Size int64
 	Key  Verifier
+	// Note is the seal or the checkpoint, signed by the key before, of the tree that ends
+	// with the record that names the key. It is empty in a folder, whose lines have seals.
+	Note []byte
+}
+
+// Vouches says whether a note is a checkpoint or a seal of a tree, and is signed by the key.
+func (v Verifier) Vouches(msg []byte, size int64, root tlog.Hash) bool {
+	n, err := note.Open(msg, note.VerifierList(v.verifier))
+	return err == nil && (n.Text == string(treeText(v.Origin(), size, root)) || n.Text == string(treeText(v.Origin()+sealSuffix, size, root)))
 }
 
 // At returns the key that signs a tree of a size.
@@ -177,14 +194,10 @@ var ErrCheckpoint = errors.New("not a checkpoint")
 // ParseCheckpoint reads a checkpoint without checking its signatures.
 func ParseCheckpoint(msg []byte) (Checkpoint, error) {
 	bad := func(what string) (Checkpoint, error) { return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, what) }
-	if len(msg) > MaxCheckpointBytes {
-		return bad("too long")
+	lines, what := noteLines(msg)
+	if what != "" {
+		return bad(what)
 	}
-	body, sigs, ok := bytes.Cut(msg, []byte("\n\n"))
-	if !ok || !bytes.HasPrefix(sigs, []byte("— ")) || bytes.Contains(sigs, []byte("\n\n")) {
-		return bad("it is a text, an empty line and signatures")
-	}
-	lines := strings.Split(string(body), "\n")
 	if len(lines) != 3 {
 		return bad("its text has three lines: origin, size and root")
 	}
@@ -192,14 +205,33 @@ func ParseCheckpoint(msg []byte) (Checkpoint, error) {
 	if err := CheckOrigin(c.Origin); err != nil {
 		return bad(err.Error())
 	}
-	s := scanner{text: lines[1]}
-	if c.Size, ok = s.number(); !ok || s.at != len(lines[1]) {
+	var ok bool
+	if c.Size, ok = wholeNumber(lines[1]); !ok {
 		return bad("its second line is not the size of a tree")
 	}
 	if rest, ok := exactly([]byte(lines[2]), c.Root[:]); !ok || len(rest) > 0 {
 		return bad("its third line is not a hash in base64")
 	}
 	return c, nil
+}
+
+// noteLines returns the lines of a note's text, or what is wrong with the form of the note.
+func noteLines(msg []byte) (lines []string, wrong string) {
+	if len(msg) > MaxCheckpointBytes {
+		return nil, "too long"
+	}
+	body, sigs, ok := bytes.Cut(msg, []byte("\n\n"))
+	if !ok || !bytes.HasPrefix(sigs, []byte("— ")) || bytes.Contains(sigs, []byte("\n\n")) {
+		return nil, "it is a text, an empty line and signatures"
+	}
+	return strings.Split(string(body), "\n"), ""
+}
+
+// wholeNumber reads a number from 0 to canon.MaxSafeInteger in its one spelling.
+func wholeNumber(text string) (int64, bool) {
+	s := scanner{text: text}
+	n, ok := s.number()
+	return n, ok && s.at == len(text)
 }
 
 // OpenCheckpoint reads a checkpoint and checks the signature by the log's key for its
@@ -209,20 +241,30 @@ func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	key, ok := k.At(c.Size)
-	if !ok || key.Origin() != c.Origin {
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrUnknownKey)
-	}
-	_, err = note.Open(msg, note.VerifierList(key.verifier))
-	switch e := (*note.UnverifiedNoteError)(nil); {
+	switch err := k.signed(msg, c.Origin, c.Size); {
 	case err == nil:
 		return c, nil
-	case errors.As(err, &e):
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrUnknownKey)
-	case errors.As(err, new(*note.InvalidSignatureError)):
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrBadSignature)
+	case errors.Is(err, ErrUnknownKey), errors.Is(err, ErrBadSignature):
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, err)
+	default:
+		return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
 	}
-	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
+}
+
+// signed says whether the key of an origin for a size has signed a note.
+func (k Keys) signed(msg []byte, origin string, size int64) error {
+	key, ok := k.At(size)
+	if !ok || key.Origin() != origin {
+		return ErrUnknownKey
+	}
+	_, err := note.Open(msg, note.VerifierList(key.verifier))
+	switch {
+	case errors.As(err, new(*note.UnverifiedNoteError)):
+		return ErrUnknownKey
+	case errors.As(err, new(*note.InvalidSignatureError)):
+		return ErrBadSignature
+	}
+	return err
 }
 
 // MergeCheckpoints joins two notes of one checkpoint. The result has the signatures of

@@ -119,7 +119,7 @@ func TestSealIsNoCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := Keys{{1, s.Verifier()}}
+	keys := Keys{{Size: 1, Key: s.Verifier()}}
 	text, sigs, _ := strings.Cut(string(c.Note), "\n\n")
 	swapped := text + "\n\n\u2014 " + testOrigin + " " + base64.StdEncoding.EncodeToString(seal.Sig[:]) + "\n"
 	if _, err := keys.OpenCheckpoint([]byte(swapped)); !errors.Is(err, ErrBadSignature) {
@@ -165,7 +165,7 @@ func TestCheckSeal(t *testing.T) {
 // TestKeysAt: the key for each size, and the keys that follow from a trusted one.
 func TestKeysAt(t *testing.T) {
 	a, b, c := newSigner(t, 1).Verifier(), newSigner(t, 2).Verifier(), newSigner(t, 3).Verifier()
-	keys := Keys{{1, a}, {11, b}, {12, c}}
+	keys := Keys{{Size: 1, Key: a}, {Size: 11, Key: b}, {Size: 12, Key: c}}
 	for size, want := range map[int64]string{1: a.String(), 10: a.String(), 11: b.String(), 12: c.String(), 1 << 40: c.String()} {
 		if got, ok := keys.At(size); !ok || got.String() != want {
 			t.Errorf("at %d: %s", size, got)

@@ -69,6 +69,10 @@ type Record struct {
 	// Work names the work item of a begun and its decision; nil: it is none of one.
 	Work *Work
 
+	// Submitter is the client that sent the record to a server of ledgers; empty in a
+	// ledger without a server.
+	Submitter string
+
 	// Members of a decision.
 	ResultKind      string
 	Accepted        bool
@@ -136,16 +140,16 @@ var members = lazy.Value[map[Kind][]string]{Make: func() map[Kind][]string {
 		KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
 		KindBegun: {
 			"accepted", "bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
-			"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp", "work?",
+			"mode", "policy", "policy_sha256", "result_kind", "run_id", "submitter?", "timestamp", "work?",
 		},
 		KindDecision: {
 			"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
 			"execution_mode", "input_sha256", "intent_sha256", "kernel", "kind", "mode", "policy", "policy_sha256",
-			"reasons", "result_kind", "result_sha256", "run_id", "timestamp", "work?",
+			"reasons", "result_kind", "result_sha256", "run_id", "submitter?", "timestamp", "work?",
 		},
 		KindError: {
 			"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
-			"policy_sha256", "rule_id?", "run_id", "timestamp",
+			"policy_sha256", "rule_id?", "run_id", "submitter?", "timestamp",
 		},
 	}
 }}
@@ -201,6 +205,7 @@ type (
 		Policy        string            `json:"policy"`
 		PolicySHA256  canon.ContentHash `json:"policy_sha256"`
 		RunID         string            `json:"run_id"`
+		Submitter     string            `json:"submitter,omitempty"`
 	}
 	kernelEntry struct {
 		Version string `json:"version"`
@@ -246,7 +251,7 @@ var (
 // text returns the record in canonical form, without a check by ParseRecord.
 func (r Record) text() ([]byte, error) {
 	head := entryHead{r.ClockBehindMS, r.Kind, r.Timestamp}
-	run := runEntry{head, r.ExecutionMode, r.IntentSHA256, kernelEntry{r.Kernel}, r.Mode, r.Policy, r.PolicySHA256, r.RunID}
+	run := runEntry{head, r.ExecutionMode, r.IntentSHA256, kernelEntry{r.Kernel}, r.Mode, r.Policy, r.PolicySHA256, r.RunID, r.Submitter}
 	former := formerEntry{runEntry: run, InputSHA256: r.InputSHA256, Work: r.Work}
 	if r.BundleSHA256 != "" {
 		former.BundleSHA256 = &r.BundleSHA256
@@ -282,11 +287,11 @@ func (r Record) EndOf(begun Record) bool {
 }
 
 // SameRun says whether two terminal records describe the same end of one run. It ignores
-// the times and the members that contain times (the RunResult as printed, and the
-// evidence).
+// who submitted them, the times, and the members that contain times (the RunResult as
+// printed, and the evidence).
 func (r Record) SameRun(o Record) bool {
 	for _, p := range []*Record{&r, &o} {
-		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence, p.Former = "", 0, "", Blob{}, false
+		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence, p.Former, p.Submitter = "", 0, "", Blob{}, false, ""
 	}
 	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.work() == o.work() && r.scalars() == o.scalars()
 }

@@ -296,7 +296,7 @@ func TestReasons(t *testing.T) {
 // TestSameRun: two records of a run may differ only in times, in members that contain
 // times, and in the form of a begun record.
 func TestSameRun(t *testing.T) {
-	same := map[string]bool{"Timestamp": true, "ClockBehindMS": true, "ResultSHA256": true, "Evidence": true, "Former": true}
+	same := map[string]bool{"Timestamp": true, "ClockBehindMS": true, "ResultSHA256": true, "Evidence": true, "Former": true, "Submitter": true}
 	for i := range reflect.TypeFor[Record]().NumField() {
 		a, b := decided(nil), decided(nil)
 		field := reflect.ValueOf(&b).Elem().Field(i)

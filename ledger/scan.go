@@ -190,6 +190,9 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 	case "run_id":
 		r.RunID, ok = s.token()
 		return ok && RunID(r.RunID)
+	case "submitter":
+		r.Submitter, ok = s.token()
+		return ok && SubmitterName(r.Submitter)
 	case "policy":
 		r.Policy, ok = s.token()
 		return ok && isPolicy(r.Policy)
@@ -387,6 +390,9 @@ func ItemID(s string) bool { return isRunID(s) }
 func isRunID[T string | []byte](s T) bool {
 	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))
 }
+
+// SubmitterName says whether a record can contain a text as the name of its submitter.
+func SubmitterName(s string) bool { return word(s, 64, "-_.") }
 
 // RuleID says whether a record can contain a text as the rule of an error.
 func RuleID(s string) bool { return word(s, 64, "-_.") }

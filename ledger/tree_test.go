@@ -92,7 +92,7 @@ func TestTilePath(t *testing.T) {
 // proves nothing else.
 func TestProofs(t *testing.T) {
 	signer := newSigner(t, 1)
-	keys := Keys{{1, signer.Verifier()}}
+	keys := Keys{{Size: 1, Key: signer.Verifier()}}
 	var s storage
 	var entries [][]byte
 	var tree Range

@@ -388,7 +388,7 @@ func makeLogs(t *testing.T) *vectorLogs {
 	put("wide-published", map[string][]byte{"checkpoint": v.wide.checkpoint()}, tiles)
 
 	v.keysLog = []keyFrom{{1, "A"}, {11, "B"}}
-	v.keysWide, v.keysOne = []keyFrom{{1, "A"}}, []keyFrom{{1, "A"}}
+	v.keysWide, v.keysOne = []keyFrom{{Size: 1, Key: "A"}}, []keyFrom{{Size: 1, Key: "A"}}
 	return v
 }
 
@@ -804,8 +804,8 @@ func proofVectors(t *testing.T, v *vectorLogs) []proofVector {
 		}
 		add(c[0], c[1], c[2], keys, c[3])
 	}
-	add("unknown-key", "the keys of another log", "unknown-key", []keyFrom{{1, "other"}}, good)
-	add("old-key-alone", "who knows the first key alone cannot check what the second signed", "unknown-key", []keyFrom{{1, "A"}}, good)
+	add("unknown-key", "the keys of another log", "unknown-key", []keyFrom{{Size: 1, Key: "other"}}, good)
+	add("old-key-alone", "who knows the first key alone cannot check what the second signed", "unknown-key", []keyFrom{{Size: 1, Key: "A"}}, good)
 	odd := newLog(t, v.a)
 	odd.addEntry([]byte(`{"a":1}`))
 	add("not-a-record", "an entry that is in the log and is no record", "not-a-record", v.keysOne, string(odd.proof(1, 2, odd.checkpoint()).Marshal()))

@@ -343,7 +343,7 @@ func TestFolderVectors(t *testing.T) {
 	keys := testKeys(t)
 	for _, v := range load[folderVector](t, "folders.json") {
 		dir := copyOf{v.Log, v.Edits}.make(t)
-		o := disk.AuditOptions{
+		o := ledger.AuditOptions{
 			Seals: slices.Contains(v.Check, "seals"), Tiles: slices.Contains(v.Check, "tiles"), Evidence: slices.Contains(v.Check, "evidence"),
 		}
 		for _, text := range v.Keep {
@@ -390,7 +390,7 @@ func show(index *int64) string {
 	return string(b)
 }
 
-func folderVerdict(a disk.Audited, err error) (string, *int64) {
+func folderVerdict(a ledger.Audited, err error) (string, *int64) {
 	var fault *ledger.Fault
 	switch {
 	case errors.As(err, &fault) && fault.Index >= 0:
@@ -454,7 +454,7 @@ func TestCompareVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := disk.Compare(context.Background(), a, b, nil)
+		c, err := ledger.Compare(context.Background(), a, b, nil)
 		if err != nil || c.Common != v.Common || c.Forked != v.Forked {
 			t.Errorf("%s: %d in common, forked %t (%v)", v.Name, c.Common, c.Forked, err)
 		}

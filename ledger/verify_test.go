@@ -133,7 +133,7 @@ func TestVerify(t *testing.T) {
 		stored.add(t, int64(i), LeafHash(l.Entry))
 	}
 	for _, c := range []Check{{}, {Seals: true}, {Quick: true}, {Quick: true, Seals: true}} {
-		c.Keys = Keys{{1, s.Verifier()}}
+		c.Keys = Keys{{Size: 1, Key: s.Verifier()}}
 		c.Promises = []Promise{b.promise(s, 1501), b.promise(s, 1), b.promise(s, 700), b.promise(s, 700)}
 		given := slices.Clone(c.Promises)
 		var told, tiles, progress int64
@@ -181,7 +181,7 @@ func places(b *book) []int {
 // place, also by quick reading.
 func TestVerifyTampering(t *testing.T) {
 	s, b := newSigner(t, 1), wideBook()
-	keys := Keys{{1, s.Verifier()}}
+	keys := Keys{{Size: 1, Key: s.Verifier()}}
 	promises := []Promise{b.promise(s, int64(len(b.lines)))}
 	if n := len(places(b)); n < 10 {
 		t.Fatalf("only %d places", n)
@@ -268,7 +268,7 @@ func TestVerifySignatures(t *testing.T) {
 		"other last":   {last.text(), -3, -3},
 	} {
 		for _, quick := range []bool{false, true} {
-			check := Check{Keys: Keys{{1, a.Verifier()}}, Quick: quick}
+			check := Check{Keys: Keys{{Size: 1, Key: a.Verifier()}}, Quick: quick}
 			if _, at, err := verify(t, c.text, check); at != c.some {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -295,7 +295,7 @@ func TestVerifyPromises(t *testing.T) {
 	}
 	for size := int64(1); size <= 21; size++ {
 		for _, quick := range []bool{false, true} {
-			check := Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, size)}}
+			check := Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, size)}}
 			if _, at, err := verify(t, b.text(), check); at != -2 {
 				t.Errorf("size %d: %v", size, err)
 			}
@@ -319,7 +319,7 @@ func TestVerifyPromises(t *testing.T) {
 	// The error names an earlier fault of the same chunk, not the broken promise.
 	text := bytes.Replace(b.text(), []byte(`"run_3"`), []byte(`"run_X"`), 1)
 	for _, quick := range []bool{false, true} {
-		check := Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 10)}}
+		check := Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 10)}}
 		if _, at, err := verify(t, text, check); at != 4 {
 			t.Error(err)
 		}
@@ -372,7 +372,7 @@ func TestVerifyStory(t *testing.T) {
 	} {
 		b := newBook(t, s)
 		c.write(b)
-		check := Check{Keys: Keys{{1, s.Verifier()}}}
+		check := Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}}
 		v, at, err := verify(t, b.text(), check)
 		if at != c.index || !slices.Equal(v.Open, c.open) {
 			t.Errorf("%s: open %v, %v", name, v.Open, err)
@@ -395,7 +395,7 @@ func TestVerifyRotation(t *testing.T) {
 	l.add(b, rotation(c)) // entry 3: c signs from size 5 on
 	l.decide(c, "2")
 	of := func(list ...KeyFrom) Keys { return list }
-	ka, kb, kc := KeyFrom{1, a.Verifier()}, KeyFrom{4, b.Verifier()}, KeyFrom{5, c.Verifier()}
+	ka, kb, kc := KeyFrom{Size: 1, Key: a.Verifier()}, KeyFrom{Size: 4, Key: b.Verifier()}, KeyFrom{Size: 5, Key: c.Verifier()}
 	for name, x := range map[string]struct {
 		keys  Keys
 		index int64
@@ -403,14 +403,14 @@ func TestVerifyRotation(t *testing.T) {
 		"right":         {of(ka, kb, kc), -2},
 		"behind":        {of(ka), -2},
 		"one behind":    {of(ka, kb), -2},
-		"other first":   {of(KeyFrom{1, other.Verifier()}, kb, kc), 0},
-		"other middle":  {of(ka, KeyFrom{4, other.Verifier()}, kc), 2},
-		"other last":    {of(ka, kb, KeyFrom{5, other.Verifier()}), 3},
+		"other first":   {of(KeyFrom{Size: 1, Key: other.Verifier()}, kb, kc), 0},
+		"other middle":  {of(ka, KeyFrom{Size: 4, Key: other.Verifier()}, kc), 2},
+		"other last":    {of(ka, kb, KeyFrom{Size: 5, Key: other.Verifier()}), 3},
 		"skips one":     {of(ka, kc), 2},
-		"one more":      {of(ka, kb, kc, KeyFrom{6, other.Verifier()}), -1},
-		"beyond":        {of(ka, kb, kc, KeyFrom{60, other.Verifier()}), -1},
-		"between":       {of(ka, KeyFrom{2, other.Verifier()}, kb, kc), -1},
-		"another place": {of(ka, KeyFrom{3, b.Verifier()}, kc), -1},
+		"one more":      {of(ka, kb, kc, KeyFrom{Size: 6, Key: other.Verifier()}), -1},
+		"beyond":        {of(ka, kb, kc, KeyFrom{Size: 60, Key: other.Verifier()}), -1},
+		"between":       {of(ka, KeyFrom{Size: 2, Key: other.Verifier()}, kb, kc), -1},
+		"another place": {of(ka, KeyFrom{Size: 3, Key: b.Verifier()}, kc), -1},
 		"none":          {nil, 0},
 	} {
 		for _, check := range []Check{{}, {Seals: true}, {Quick: true}} {
@@ -437,7 +437,7 @@ func TestVerifyRotation(t *testing.T) {
 	forged := newBook(t, a)
 	forged.add(b, rotation(b))
 	forged.decide(b, "1")
-	if _, at, err := verify(t, forged.text(), Check{Keys: of(ka, KeyFrom{3, b.Verifier()})}); at != -3 {
+	if _, at, err := verify(t, forged.text(), Check{Keys: of(ka, KeyFrom{Size: 3, Key: b.Verifier()})}); at != -3 {
 		t.Error(err)
 	}
 	// The forger of a ledger can name a trusted key, but cannot sign with it.
@@ -445,7 +445,7 @@ func TestVerifyRotation(t *testing.T) {
 	named.decide(other, "1")
 	named.add(other, rotation(a))
 	key := a.Verifier()
-	forgedKeys := of(KeyFrom{1, other.Verifier()}, KeyFrom{4, key})
+	forgedKeys := of(KeyFrom{Size: 1, Key: other.Verifier()}, KeyFrom{Size: 4, Key: key})
 	if _, at, err := verify(t, named.text(), Check{Keys: forgedKeys}); at != -2 {
 		t.Error(err)
 	}
@@ -489,7 +489,7 @@ func TestVerifyTorn(t *testing.T) {
 		"as long as read": bytes.Repeat([]byte("x"), chunkBytes-len(b.text())),
 	} {
 		for _, quick := range []bool{false, true} {
-			check := Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 2)}}
+			check := Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 2)}}
 			v, at, err := verify(t, append(b.text(), tail...), check)
 			if len(tail) > MaxTornBytes {
 				if at != 2 {
@@ -512,14 +512,14 @@ func TestVerifyTorn(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "{", "\x00\x00"} {
-		if _, at, err := verify(t, []byte(text), Check{Keys: Keys{{1, s.Verifier()}}}); at != 0 {
+		if _, at, err := verify(t, []byte(text), Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}}); at != 0 {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	headless := &book{t: t, at: b.at}
 	headless.decide(s, "1", "2")
 	for _, quick := range []bool{false, true} {
-		if _, at, err := verify(t, headless.text(), Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick}); at != 0 {
+		if _, at, err := verify(t, headless.text(), Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Quick: quick}); at != 0 {
 			t.Errorf("without a genesis: %v", err)
 		}
 	}
@@ -559,7 +559,7 @@ func TestVerifyHostile(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		endless := &hostile{20 << 30, end}
-		v, err := Verify(context.Background(), io.MultiReader(bytes.NewReader(b.text()), endless), Check{Keys: Keys{{1, s.Verifier()}}})
+		v, err := Verify(context.Background(), io.MultiReader(bytes.NewReader(b.text()), endless), Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}})
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 			t.Errorf("took %d MiB", used>>20)
@@ -582,7 +582,7 @@ func (failing) Read([]byte) (int, error) { return 0, errStop }
 // reading at once, and no goroutine is left.
 func TestVerifyStops(t *testing.T) {
 	s, b := newSigner(t, 1), wideBook()
-	keys := Keys{{1, s.Verifier()}}
+	keys := Keys{{Size: 1, Key: s.Verifier()}}
 	before := runtime.NumGoroutine()
 	for range 20 {
 		cancelled, cancel := context.WithCancel(context.Background())
@@ -657,7 +657,7 @@ func TestVerifyReads(t *testing.T) {
 	for i := range 30 {
 		b.decide(s, fmt.Sprintf("run_%d", i))
 	}
-	v, err := Verify(context.Background(), oneByOne{bytes.NewReader(b.text())}, Check{Keys: Keys{{1, s.Verifier()}}})
+	v, err := Verify(context.Background(), oneByOne{bytes.NewReader(b.text())}, Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}})
 	if err != nil || v.Root != b.tree.Root() {
 		t.Error(v, err)
 	}

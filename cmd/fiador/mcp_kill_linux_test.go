@@ -176,7 +176,7 @@ func (g *gateStorm) check(t *testing.T, when string) {
 		}
 		g.recorded[n] = decided.Answer.Outcome
 	}
-	g.read = r.Size()
+	g.read = r.Checkpoint().Size
 	for n := range g.calls(t) {
 		if g.recorded[n] != kernel.OutcomeBundle {
 			t.Errorf("%s: the server has seen call %d, and the ledger has %q for it", when, n, g.recorded[n])

@@ -490,12 +490,13 @@ func (w *witness) pages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(src, "docs/cli.md")        // its examples stand for each command alone
-	delete(src, "docs/installing.md") // it runs in the folder of a release
-	delete(src, "docs/comparison.md") // it needs programs that the benchmark installs
-	delete(src, "docs/remote.md")     // it needs a cluster: TestRemotely runs it
-	delete(src, "docs/suites.md")     // its agents write the time
-	delete(src, "docs/comparing.md")  // its runs have the time that an agent took
+	delete(src, "docs/cli.md")           // its examples stand for each command alone
+	delete(src, "docs/installing.md")    // it runs in the folder of a release
+	delete(src, "docs/comparison.md")    // it needs programs that the benchmark installs
+	delete(src, "docs/remote.md")        // it needs a cluster: TestRemotely runs it
+	delete(src, "docs/shared-ledger.md") // it needs a server: TestPage of cmd/fiador-ledgerd runs it
+	delete(src, "docs/suites.md")        // its agents write the time
+	delete(src, "docs/comparing.md")     // its runs have the time that an agent took
 	path := needSafeRun(t)
 	for _, name := range slices.Sorted(maps.Keys(src)) {
 		if len(parsePage(src[name]).steps) == 0 {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,20 +181,25 @@ func (s *site) recorded(t *testing.T, when string) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	text, err := r.Text()
+	// A line that no checkpoint covers yet is a decision too: the next entry signs it.
+	behind, err := r.Behind()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A line that no checkpoint covers yet is a decision too: the next entry signs it.
 	var decided, noted []string
-	for lines := bufio.NewScanner(text); lines.Scan(); {
-		l, err := ledger.ParseLine(lines.Bytes())
-		if err != nil {
-			continue // torn
-		}
-		if rec, err := ledger.ParseRecord(l.Entry); err == nil && rec.Kind == ledger.KindDecision {
+	see := func(rec ledger.Record) {
+		if rec.Kind == ledger.KindDecision {
 			decided = append(decided, rec.Work.Receipt)
 		}
+	}
+	for _, e := range r.Lines(t.Context(), 0) {
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+		see(e.Record)
+	}
+	for _, rec := range behind {
+		see(rec)
 	}
 	for _, n := range s.history(t) {
 		noted = append(noted, n.Receipt)

@@ -365,7 +365,7 @@ func Read(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Rec
 	if err != nil {
 		return Decided{}, Corrupt("result", "/policy_provenance", "it has no canonical form")
 	}
-	told.Timestamp, told.ClockBehindMS = rec.Timestamp, rec.ClockBehindMS
+	told.Timestamp, told.ClockBehindMS, told.Submitter = rec.Timestamp, rec.ClockBehindMS, rec.Submitter
 	a, err := rec.Entry()
 	if err != nil {
 		return Decided{}, &ReadError{"the record cannot be replayed", err}

@@ -53,7 +53,7 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 	defer t.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, &Fault{Msg: connectFault(ctx, err)}
+		return nil, &Fault{Msg: Why(ctx, err)}
 	}
 	defer resp.Body.Close()
 	if code := resp.StatusCode; code < 200 || code > 299 {
@@ -69,7 +69,7 @@ func (r Request) Send(ctx context.Context) ([]byte, *Fault) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, r.Most+1))
 	// A server that notices first that the request was given up may end its answer early.
 	if err = cmp.Or(err, ctx.Err()); err != nil {
-		return nil, &Fault{Msg: connectFault(ctx, err)}
+		return nil, &Fault{Msg: Why(ctx, err)}
 	}
 	return body, nil
 }
@@ -115,8 +115,8 @@ func OneRequest(maxHead int64) *http.Transport {
 	return t
 }
 
-// connectFault says why there is no answer, without naming the address.
-func connectFault(ctx context.Context, err error) string {
+// Why says why there is no answer, without naming the address.
+func Why(ctx context.Context, err error) string {
 	var (
 		dns   *net.DNSError
 		errno syscall.Errno

@@ -104,16 +104,17 @@ func (s *state) again(rec ledger.Record) (*ledger.Receipt, error) {
 		}
 		old, err := ledger.ParseRecord(l.Entry)
 		if err != nil {
-			return nil, fmt.Errorf("%w: entry %d: %w", ErrTampered, index, err)
+			return nil, fmt.Errorf("%w: entry %d: %w", ledger.ErrTampered, index, err)
 		}
-		switch {
-		case old.RunID != rec.RunID:
-		case old.Kind.Ends() && rec.Kind == ledger.KindBegun: // even if the same begun record exists
-			return nil, fmt.Errorf("%w: run id %q, entry %d", ErrEnded, rec.RunID, index)
-		case old.Kind == rec.Kind && old.SameRun(rec):
+		if old.RunID != rec.RunID {
+			continue
+		}
+		same, err := rec.After(old, index)
+		if err != nil {
+			return nil, err
+		}
+		if same {
 			first = &ledger.Receipt{Index: index, Record: old, Again: true}
-		case old.Kind.Ends() || old.Kind == rec.Kind || !rec.EndOf(old):
-			return nil, fmt.Errorf("%w: run id %q, entry %d", ErrConflict, rec.RunID, index)
 		}
 	}
 	if first == nil {
@@ -146,7 +147,7 @@ func (s *state) repromise(r *ledger.Receipt) error {
 // needsRecord makes sure that a checkpoint can be signed. Only the earlier key may sign
 // a tree that ends with a rotation, so a record after the rotation is needed.
 func (s *state) needsRecord() {
-	key, _ := s.origin.keys.At(s.tail.tree.Size)
+	key, _ := s.origin.At(s.tail.tree.Size)
 	if len(s.repairs) == 0 && key.String() != s.key.Verifier().String() {
 		s.repairs = append(s.repairs, ledger.Repair{What: ledger.RepairCheckpoint})
 	}
@@ -207,8 +208,7 @@ func (s *state) turnKey(index int64, key string) error {
 	if err != nil {
 		return err
 	}
-	o := s.origin
-	o.keys = append(o.keys[:len(o.keys):len(o.keys)], ledger.KeyFrom{Size: ledger.FirstSize(index), Key: v})
+	o := append(s.origin[:len(s.origin):len(s.origin)], ledger.KeyFrom{Size: ledger.FirstSize(index), Key: v})
 	return s.writeOrigin(o)
 }
 
@@ -378,11 +378,11 @@ func lineAt(f file, offset, index int64) (ledger.Line, error) {
 	}
 	end := bytes.IndexByte(b[:n], '\n')
 	if end < 0 {
-		return ledger.Line{}, fmt.Errorf("%w: entry %d is not where it was", ErrTampered, index)
+		return ledger.Line{}, fmt.Errorf("%w: entry %d is not where it was", ledger.ErrTampered, index)
 	}
 	l, err := ledger.ParseLine(b[:end])
 	if err != nil || l.Seal.Size != index+1 {
-		return ledger.Line{}, errors.Join(fmt.Errorf("%w: entry %d is not where it was", ErrTampered, index), err)
+		return ledger.Line{}, errors.Join(fmt.Errorf("%w: entry %d is not where it was", ledger.ErrTampered, index), err)
 	}
 	return l, nil
 }

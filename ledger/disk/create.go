@@ -89,13 +89,13 @@ func begin(fsys files, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
-	keys, err := origin{name: key.Origin(), keys: ledger.Keys{{Size: 1, Key: key.Verifier()}}}.marshal()
+	keys, err := ledger.Keys{{Size: 1, Key: key.Verifier()}}.Marshal()
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
 	err = errors.Join(
 		fsys.Mkdir(nameState),
-		replaceFile(fsys, nameOrigin, keys, true),
+		replaceFile(fsys, ledger.NameOrigin, keys, true),
 		replaceFile(fsys, nameLedger, ledger.Line{Seal: seal, Entry: entry}.Append(nil), true),
 		replaceFile(fsys, nameCheckpoint, c.Note, true),
 		fsys.SyncDir("."),
@@ -113,7 +113,7 @@ func (l *Log) Rotate(ctx context.Context, next *ledger.Signer) (ledger.Receipt, 
 	if next.Origin() != l.Origin() {
 		return ledger.Receipt{}, fmt.Errorf("the new key is one of %q, and the ledger is %q", next.Origin(), l.Origin())
 	}
-	for _, k := range l.origin.keys {
+	for _, k := range l.origin {
 		if k.Key.String() == next.Verifier().String() {
 			return ledger.Receipt{}, errors.New("the new key has signed this ledger before")
 		}

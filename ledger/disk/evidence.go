@@ -4,23 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
-
-// Errors about evidence. ErrNoBlob is an fs.ErrNotExist too.
-var (
-	ErrNoBlob  error = noBlob{}
-	ErrBadBlob       = errors.New("the evidence is not what its name says")
-)
-
-type noBlob struct{}
-
-func (noBlob) Error() string { return "the evidence is not there: " + fs.ErrNotExist.Error() }
-func (noBlob) Unwrap() error { return fs.ErrNotExist }
 
 // blobName returns the path of a blob.
 func blobName(h canon.ContentHash) (string, error) {
@@ -113,26 +101,26 @@ func same(f file, blob []byte) bool {
 // Blob reads a blob and checks that its content fits its name.
 func (l *Log) Blob(b ledger.Blob) ([]byte, error) { return readBlob(l.files, b) }
 
-// readBlob reads a blob. A missing one gives ErrNoBlob. One of another size or hash than its
-// name says gives ErrBadBlob.
+// readBlob reads a blob. A missing one gives ledger.ErrNoBlob. One of another size or hash than its
+// name says gives ledger.ErrBadBlob.
 func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
 	name, err := blobName(b.SHA256)
 	if err != nil {
 		return nil, err
 	}
 	if b.Size > ledger.MaxBlobBytes {
-		return nil, ErrBadBlob
+		return nil, ledger.ErrBadBlob
 	}
 	content, err := readFile(fsys, name, b.Size)
 	switch {
 	case isNotExist(err):
-		return nil, ErrNoBlob
+		return nil, ledger.ErrNoBlob
 	case errors.Is(err, errTooLong):
-		return nil, ErrBadBlob
+		return nil, ledger.ErrBadBlob
 	case err != nil:
 		return nil, err
 	case canon.Sum(content) != b.SHA256 || int64(len(content)) != b.Size:
-		return nil, fmt.Errorf("%w: %s", ErrBadBlob, b.SHA256)
+		return nil, fmt.Errorf("%w: %s", ledger.ErrBadBlob, b.SHA256)
 	}
 	return content, nil
 }

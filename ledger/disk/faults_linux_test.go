@@ -554,13 +554,13 @@ func TestFaultAtEveryCallOfRotate(t *testing.T) {
 					if (key == successor()) == rotated {
 						ok(t, err)
 					} else {
-						wants(t, err, ErrWrongKey)
+						wants(t, err, ledger.ErrWrongKey)
 					}
 				}
 				// A process that opened the ledger earlier does not sign with the old
 				// key.
 				if _, err := bystander.Append(t.Context(), decision("bystander")); rotated {
-					wants(t, err, ErrWrongKey)
+					wants(t, err, ledger.ErrWrongKey)
 				} else {
 					ok(t, err)
 				}

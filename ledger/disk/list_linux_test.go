@@ -108,11 +108,11 @@ func TestFaultCheckpoint(t *testing.T) {
 		{"empty", []byte{}, nil},
 		{"garbage", []byte("garbage\n"), nil},
 		{"too long", make([]byte, ledger.MaxCheckpointBytes+1), nil},
-		{"newer than the ledger", forged(listSize + 1), ErrTruncated},
-		{"of another tree", forged(listSize), ErrForked},
-		{"of another tree, older", forged(listSize - 3), ErrForked},
-		{"of another key", stranger.Note, ErrTampered},
-		{"with another signature", flipped, ErrTampered},
+		{"newer than the ledger", forged(listSize + 1), ledger.ErrTruncated},
+		{"of another tree", forged(listSize), ledger.ErrForked},
+		{"of another tree, older", forged(listSize - 3), ledger.ErrForked},
+		{"of another key", stranger.Note, ledger.ErrTampered},
+		{"with another signature", flipped, ledger.ErrTampered},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := duplicate(t, base)
@@ -172,13 +172,13 @@ func TestFaultTruncatedBelowAPin(t *testing.T) {
 	fixed(t, dir, at(noon), signer())
 	put(t, dir, nameLedger, contents(older, nameLedger))
 	_, err := opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
-	wants(t, err, ErrTruncated) // by the head
+	wants(t, err, ledger.ErrTruncated) // by the head
 	remove(t, dir, nameState)
 	_, err = opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
-	wants(t, err, ErrTruncated) // by the checkpoint
+	wants(t, err, ledger.ErrTruncated) // by the checkpoint
 	remove(t, dir, nameCheckpoint)
 	_, err = opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
-	wants(t, err, ErrTruncated) // by the pin
+	wants(t, err, ledger.ErrTruncated) // by the pin
 }
 
 // TestFaultEnd: the allowed and the forbidden ends of the ledger.
@@ -213,19 +213,19 @@ func TestFaultEnd(t *testing.T) {
 		{"last line feed missing", one[:len(one)-1], nil, ledger.RepairNewline, listSize + 3},
 		{"last line feed missing, bad signature", sig(one[:len(one)-1]), nil, ledger.RepairTornTail, listSize + 2},
 		{"garbage without a line feed", []byte("garbage"), nil, ledger.RepairTornTail, listSize + 2},
-		{"garbage with a line feed", []byte("garbage\n"), ErrTampered, "", 0},
-		{"an empty line", []byte("\n"), ErrTampered, "", 0},
-		{"torn, and then a line", slices.Concat(one[:100], []byte("\n"), next), ErrTampered, "", 0},
+		{"garbage with a line feed", []byte("garbage\n"), ledger.ErrTampered, "", 0},
+		{"an empty line", []byte("\n"), ledger.ErrTampered, "", 0},
+		{"torn, and then a line", slices.Concat(one[:100], []byte("\n"), next), ledger.ErrTampered, "", 0},
 		{"zeroes", make([]byte, 10000), nil, ledger.RepairTornTail, listSize + 2},
-		{"a zero-filled hole", slices.Concat(make([]byte, len(one)), next[len(one):]), ErrTampered, "", 0},
-		{"a hole inside a line", slices.Concat(one[:300], make([]byte, len(one)-301), []byte("\n")), ErrTampered, "", 0},
-		{"a line twice", slices.Concat(one, one), ErrTampered, "", 0},
-		{"a line missing", next[len(one):], ErrTampered, "", 0},
+		{"a zero-filled hole", slices.Concat(make([]byte, len(one)), next[len(one):]), ledger.ErrTampered, "", 0},
+		{"a hole inside a line", slices.Concat(one[:300], make([]byte, len(one)-301), []byte("\n")), ledger.ErrTampered, "", 0},
+		{"a line twice", slices.Concat(one, one), ledger.ErrTampered, "", 0},
+		{"a line missing", next[len(one):], ledger.ErrTampered, "", 0},
 		{"unread lines", next, nil, "", listSize + 3},
-		{"a bit of an unread entry", changed(next, `"accepted":true`, `"accepted":truf`), ErrTampered, "", 0},
-		{"an unread entry edited", changed(next, `"policy":"default"`, `"policy":"defauls"`), ErrTampered, "", 0},
-		{"the signature of the last unread seal", slices.Concat(one, sig(next[len(one):])), ErrTampered, "", 0},
-		{"the signature of an unread seal", slices.Concat(sig(one), next[len(one):]), ErrTampered, "", 0},
+		{"a bit of an unread entry", changed(next, `"accepted":true`, `"accepted":truf`), ledger.ErrTampered, "", 0},
+		{"an unread entry edited", changed(next, `"policy":"default"`, `"policy":"defauls"`), ledger.ErrTampered, "", 0},
+		{"the signature of the last unread seal", slices.Concat(one, sig(next[len(one):])), ledger.ErrTampered, "", 0},
+		{"the signature of an unread seal", slices.Concat(sig(one), next[len(one):]), ledger.ErrTampered, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := duplicate(t, base)
@@ -267,10 +267,10 @@ func TestEndlessTail(t *testing.T) {
 		const size = 1 << 40 // too large to be read completely
 		ok(t, os.Truncate(path, size))
 		_, err := opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
-		wants(t, err, ErrTampered)
+		wants(t, err, ledger.ErrTampered)
 		_, err = Repair(t.Context(), dir, signer(), at(noon))
-		wants(t, err, ErrTampered)
-		_, err = Audit(t.Context(), dir, nil, AuditOptions{})
+		wants(t, err, ledger.ErrTampered)
+		_, err = Audit(t.Context(), dir, nil, ledger.AuditOptions{})
 		var fault *ledger.Fault
 		if !errors.As(err, &fault) || fault.Index != listSize {
 			t.Errorf("%s: %v", name, err)
@@ -309,11 +309,11 @@ func TestFaultRunAgain(t *testing.T) {
 	otherBegun := begun("a")
 	otherBegun.Policy = "other"
 	_, err := l.Append(t.Context(), otherBegun)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	stranger := decision("a")
 	stranger.IntentSHA256 = hash("another intent") // an intent that has not begun under this id
 	_, err = l.Append(t.Context(), stranger)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	add(t, l, decision("a"))
 	if r := add(t, l, decision("a")); !r.Again || r.Index != 2 {
 		t.Errorf("%+v", r)
@@ -321,22 +321,22 @@ func TestFaultRunAgain(t *testing.T) {
 	other := decision("a")
 	other.Accepted, other.Reasons = false, []string{"NO"}
 	_, err = l.Append(t.Context(), other)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	d := decision("a")
 	failed := ledger.Record{
 		Kind: ledger.KindError, RunID: "a", IntentSHA256: d.IntentSHA256, ExecutionMode: d.ExecutionMode, Mode: d.Mode,
 		Policy: d.Policy, PolicySHA256: d.PolicySHA256, Kernel: d.Kernel, Code: "RUN_E001",
 	}
 	_, err = l.Append(t.Context(), failed)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	// An effect cannot begin again after its run has ended.
 	_, err = l.Append(t.Context(), begun("a"))
-	wants(t, err, ErrEnded)
+	wants(t, err, ledger.ErrEnded)
 	_, err = l.Append(t.Context(), otherBegun)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	add(t, l, decision("never-begun"))
 	_, err = l.Append(t.Context(), begun("never-begun"))
-	wants(t, err, ErrEnded)
+	wants(t, err, ledger.ErrEnded)
 	if n := len(verified(t, dir, 0)); n != 4 {
 		t.Errorf("%d entries", n)
 	}
@@ -354,9 +354,9 @@ func TestFaultRunAgain(t *testing.T) {
 	item.Work = &ledger.Work{ItemID: "item", Base: state}
 	add(t, l, item)
 	_, err = l.Append(t.Context(), begun("c"))
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	_, err = l.Append(t.Context(), decision("c"))
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	end := decision("c")
 	end.Work = &ledger.Work{ItemID: "item", Before: state, After: state, Receipt: state}
 	first := add(t, l, end)
@@ -365,7 +365,7 @@ func TestFaultRunAgain(t *testing.T) {
 	}
 	end.Work = &ledger.Work{ItemID: "item", Before: state, After: state, Receipt: "blake3:" + strings.Repeat("1", 64)}
 	_, err = l.Append(t.Context(), end)
-	wants(t, err, ErrConflict)
+	wants(t, err, ledger.ErrConflict)
 	verified(t, dir, 0)
 }
 
@@ -402,7 +402,7 @@ func TestFaultReplacedWhileWaiting(t *testing.T) {
 // TestFaultLinks: a link in the place of the ledger, its folders or files is refused.
 func TestFaultLinks(t *testing.T) {
 	for _, name := range []string{
-		".", nameLedger, nameOrigin, nameCheckpoint, nameState, nameHead, nameRuns, nameOffsets, nameEdge,
+		".", nameLedger, ledger.NameOrigin, nameCheckpoint, nameState, nameHead, nameRuns, nameOffsets, nameEdge,
 		nameEvidence, nameEvidence + "/sha256", namePins, "tile",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -489,9 +489,9 @@ func TestFaultKeys(t *testing.T) {
 		}
 	}
 	_, err = Open(dir, successor(), at(noon))
-	wants(t, err, ErrWrongKey)
+	wants(t, err, ledger.ErrWrongKey)
 	_, err = Repair(t.Context(), dir, successor(), at(noon))
-	wants(t, err, ErrWrongKey)
+	wants(t, err, ledger.ErrWrongKey)
 	_, err = Read(dir, successor().Verifier())
 	wants(t, err, ledger.ErrUnknownKey)
 	l, err := Open(dir, s, at(noon))
@@ -501,7 +501,7 @@ func TestFaultKeys(t *testing.T) {
 	add(t, l, decision("by-the-new-key"))
 	ok(t, l.Close())
 	_, err = Open(dir, s, at(noon))
-	wants(t, err, ErrWrongKey)
+	wants(t, err, ledger.ErrWrongKey)
 	fixed(t, dir, at(noon), successor())
 }
 
@@ -511,7 +511,7 @@ func TestFaultForgedRotation(t *testing.T) {
 	for _, fed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("line feed %v", fed), func(t *testing.T) {
 			dir := sized(t, 5)
-			before := contents(dir, nameOrigin)
+			before := contents(dir, ledger.NameOrigin)
 			text := contents(dir, nameLedger)
 			var tree ledger.Range
 			for line := range bytes.Lines(text) {
@@ -537,14 +537,14 @@ func TestFaultForgedRotation(t *testing.T) {
 			put(t, dir, nameLedger, text)
 			for range 2 {
 				_, err := Open(dir, thief, at(noon))
-				wants(t, err, ErrWrongKey)
+				wants(t, err, ledger.ErrWrongKey)
 				_, err = opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
 				if fed {
-					wants(t, err, ErrTampered)
+					wants(t, err, ledger.ErrTampered)
 				} else {
 					ok(t, err) // it was torn
 				}
-				if !bytes.Equal(contents(dir, nameOrigin), before) {
+				if !bytes.Equal(contents(dir, ledger.NameOrigin), before) {
 					t.Fatal("the keys were changed")
 				}
 				remove(t, dir, nameState)
@@ -622,11 +622,11 @@ func TestFaultEvidence(t *testing.T) {
 		remove(t, dir, name) // it is read-only
 		put(t, dir, name, []byte(altered))
 		_, err = l.Blob(b)
-		wants(t, err, ErrBadBlob)
+		wants(t, err, ledger.ErrBadBlob)
 	}
 	remove(t, dir, name)
 	_, err = l.Blob(b)
-	wants(t, err, ErrNoBlob)
+	wants(t, err, ledger.ErrNoBlob)
 	if _, err := l.Blob(ledger.Blob{SHA256: "sha256:../../../etc/passwd"}); err == nil {
 		t.Error("a blob has a name that is no hash")
 	}

@@ -112,7 +112,7 @@ func (s *state) head(size int64) (head, error) {
 		return head{}, errHead
 	}
 	if h.Offset > size {
-		return head{}, fmt.Errorf("%w: it had %d bytes, and has %d", ErrTruncated, h.Offset, size)
+		return head{}, fmt.Errorf("%w: it had %d bytes, and has %d", ledger.ErrTruncated, h.Offset, size)
 	}
 	return h, nil
 }
@@ -165,15 +165,15 @@ func (s *state) checkSeals(seals []ledger.Seal) error {
 		return err
 	}
 	for _, seal := range seals {
-		if err := s.origin.keys.CheckSeal(seal); err != nil {
-			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, seal.Size-1, err)
+		if err := s.origin.CheckSeal(seal); err != nil {
+			return fmt.Errorf("%w: seal of entry %d: %w", ledger.ErrTampered, seal.Size-1, err)
 		}
 	}
 	if !s.tail.closed {
 		return nil
 	}
 	whole := s.tail.whole
-	if err := s.origin.keys.CheckSeal(whole.seal); err != nil {
+	if err := s.origin.CheckSeal(whole.seal); err != nil {
 		s.tail.closed, s.tail.whole = false, nil
 		return nil
 	}
@@ -186,17 +186,17 @@ func (s *state) checkSeals(seals []ledger.Seal) error {
 func (s *state) followKeys(keys []rotation) error {
 	o, added := s.origin, false
 	for _, k := range keys {
-		known, ok := o.keys.At(k.Size)
+		known, ok := o.At(k.Size)
 		if ok && known.String() == k.Key.String() {
 			continue
 		}
-		if k.Size <= o.keys[len(o.keys)-1].Size {
-			return fmt.Errorf("%w: %s and the records disagree about the key from size %d on", ErrTampered, nameOrigin, k.Size)
+		if k.Size <= o[len(o)-1].Size {
+			return fmt.Errorf("%w: %s and the records disagree about the key from size %d on", ledger.ErrTampered, ledger.NameOrigin, k.Size)
 		}
-		if err := o.keys.CheckSeal(k.seal); err != nil {
-			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, k.seal.Size-1, err)
+		if err := o.CheckSeal(k.seal); err != nil {
+			return fmt.Errorf("%w: seal of entry %d: %w", ledger.ErrTampered, k.seal.Size-1, err)
 		}
-		o.keys, added = append(o.keys[:len(o.keys):len(o.keys)], k.KeyFrom), true
+		o, added = append(o[:len(o):len(o)], k.KeyFrom), true
 	}
 	if !added {
 		return nil
@@ -204,12 +204,12 @@ func (s *state) followKeys(keys []rotation) error {
 	return s.writeOrigin(o)
 }
 
-func (l *Log) writeOrigin(o origin) error {
-	b, err := o.marshal()
+func (l *Log) writeOrigin(o ledger.Keys) error {
+	b, err := o.Marshal()
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(l.files, nameOrigin, b, true); err != nil {
+	if err := replaceFile(l.files, ledger.NameOrigin, b, true); err != nil {
 		return err
 	}
 	l.origin = o
@@ -226,14 +226,14 @@ func (s *state) readPromise() error {
 	}
 	if err == nil {
 		if s.promise, err = s.ours(b); err != nil {
-			s.promise, err = s.origin.keys.OpenCheckpoint(b)
+			s.promise, err = s.origin.OpenCheckpoint(b)
 		}
 	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, ledger.ErrUnknownKey), errors.Is(err, ledger.ErrBadSignature):
-		return fmt.Errorf("%w: %w", ErrTampered, err)
+		return fmt.Errorf("%w: %w", ledger.ErrTampered, err)
 	}
 	s.promise = ledger.Checkpoint{}
 	s.repairs = append(s.repairs, ledger.Repair{What: ledger.RepairCheckpoint})
@@ -247,7 +247,7 @@ func (s *state) ours(note []byte) (ledger.Checkpoint, error) {
 	if err != nil {
 		return c, err
 	}
-	key, ok := s.origin.keys.At(c.Size)
+	key, ok := s.origin.At(c.Size)
 	if !ok || c.Origin != s.key.Origin() || key.String() != s.key.Verifier().String() {
 		return c, ledger.ErrUnknownKey
 	}
@@ -265,7 +265,7 @@ func (s *state) hold() error {
 		size++ // the line feed will be added
 	}
 	if s.promise.Size > size {
-		return fmt.Errorf("%w: the checkpoint has %d entries, and it has %d", ErrTruncated, s.promise.Size, size)
+		return fmt.Errorf("%w: the checkpoint has %d entries, and it has %d", ledger.ErrTruncated, s.promise.Size, size)
 	}
 	if s.promise.Size > 0 {
 		root, err := s.rootAt(s.promise.Size)
@@ -273,11 +273,11 @@ func (s *state) hold() error {
 			return err
 		}
 		if root != s.promise.Root {
-			return fmt.Errorf("%w: the tree of the checkpoint's size %d has another root", ErrForked, s.promise.Size)
+			return fmt.Errorf("%w: the tree of the checkpoint's size %d has another root", ledger.ErrForked, s.promise.Size)
 		}
 	}
-	if keys := s.origin.keys; keys[len(keys)-1].Size > size+1 {
-		return fmt.Errorf("%w: %s has a key from size %d on, and it has %d entries", ErrTruncated, nameOrigin, keys[len(keys)-1].Size, size)
+	if keys := s.origin; keys[len(keys)-1].Size > size+1 {
+		return fmt.Errorf("%w: %s has a key from size %d on, and it has %d entries", ledger.ErrTruncated, ledger.NameOrigin, keys[len(keys)-1].Size, size)
 	}
 	return s.holdPins(size)
 }
@@ -291,18 +291,18 @@ func (s *state) holdPins(size int64) error {
 	}
 	for _, n := range slices.Sorted(maps.Keys(pins)) {
 		if n > size {
-			return fmt.Errorf("%w: a pinned checkpoint has %d entries, and it has %d", ErrTruncated, n, size)
+			return fmt.Errorf("%w: a pinned checkpoint has %d entries, and it has %d", ledger.ErrTruncated, n, size)
 		}
 		pin, err := ledger.ParseCheckpoint(pins[n])
 		if err != nil {
-			return fmt.Errorf("%w: the pin %s/%d: %w", ErrTampered, namePins, n, err)
+			return fmt.Errorf("%w: the pin %s/%d: %w", ledger.ErrTampered, namePins, n, err)
 		}
 		root, err := s.rootAt(n)
 		if err != nil {
 			return err
 		}
 		if root != pin.Root || pin.Size != n {
-			return fmt.Errorf("%w: the tree of the pinned checkpoint's size %d has another root", ErrForked, n)
+			return fmt.Errorf("%w: the tree of the pinned checkpoint's size %d has another root", ledger.ErrForked, n)
 		}
 	}
 	return nil

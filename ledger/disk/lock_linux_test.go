@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/ledger"
 )
 
 // holder is another process that holds the lock until release.
@@ -134,7 +136,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 			bad := decision("first")
 			bad.Accepted = false
 			_, err := l.Append(t.Context(), bad)
-			wants(t, err, ErrConflict)
+			wants(t, err, ledger.ErrConflict)
 		case 1:
 			put(t, dir, nameHead, nil)
 			fallthrough
@@ -225,11 +227,11 @@ func TestReadWhileAppending(t *testing.T) {
 			t.Error(err)
 			break
 		}
-		e, err := r.Entry(t.Context(), r.Size()-1)
-		if err != nil || r.Size() < last || e.Seal.Root != r.Checkpoint().Root {
-			t.Error(r.Size(), last, err)
+		e, err := r.Entry(t.Context(), r.Checkpoint().Size-1)
+		if err != nil || r.Checkpoint().Size < last || e.Seal.Root != r.Checkpoint().Root {
+			t.Error(r.Checkpoint().Size, last, err)
 		}
-		last = r.Size()
+		last = r.Checkpoint().Size
 		_ = r.Close()
 	}
 	close(stop)

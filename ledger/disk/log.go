@@ -45,18 +45,11 @@ type Options struct {
 // DefaultWait is the time that an append waits for others.
 const DefaultWait = 30 * time.Second
 
-// Errors that stop every append. Each says that the ledger differs from its promises, or
-// is not reliable.
+// Errors that stop every append to a folder.
 var (
-	ErrTampered  = errors.New("the ledger does not verify")
-	ErrTruncated = errors.New("the ledger is smaller than it was promised to be (TRUNCATED)")
-	ErrForked    = errors.New("the ledger has other entries than it was promised to have")
-	ErrPoisoned  = errors.New("an earlier append could not be undone; run: fiador ledger repair")
-	ErrWrongKey  = errors.New("the key is not the one that signs this ledger now")
-	ErrBusy      = errors.New("another process holds the ledger's lock")
-	ErrConflict  = errors.New("the run id was recorded before, with other content")
-	ErrEnded     = errors.New("the run id was recorded before, and its run has ended")
-	ErrReplaced  = errors.New("ledger.jsonl was replaced while its lock was waited for")
+	ErrPoisoned = errors.New("an earlier append could not be undone; run: fiador ledger repair")
+	ErrBusy     = errors.New("another process holds the ledger's lock")
+	ErrReplaced = errors.New("ledger.jsonl was replaced while its lock was waited for")
 )
 
 // Log is a ledger that can be appended to. Any number of goroutines may call its
@@ -65,7 +58,7 @@ type Log struct {
 	files   files
 	name    string // of the log
 	key     *ledger.Signer
-	origin  origin
+	origin  ledger.Keys
 	options Options
 
 	turn    chan struct{} // holds one value during an append of this Log
@@ -126,7 +119,7 @@ func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.checkKey(); errors.Is(err, ErrWrongKey) && l.rotated(truth) {
+	if err = l.checkKey(); errors.Is(err, ledger.ErrWrongKey) && l.rotated(truth) {
 		err = nil
 	}
 	return l, errors.Join(err, truth.Close())
@@ -150,13 +143,13 @@ func (l *Log) rotated(truth file) bool {
 	}
 	rec, err := ledger.ParseRecord(last.Entry)
 	return err == nil && rec.Kind == ledger.KindKeyRotation && rec.Key == l.key.Verifier().String() &&
-		l.origin.now().CheckSeal(last.Seal) == nil
+		l.origin.Now().CheckSeal(last.Seal) == nil
 }
 
 // checkKey compares the signer with the ledger's current key.
 func (l *Log) checkKey() error {
-	if now := l.origin.now(); l.key.Verifier().String() != now.String() {
-		return fmt.Errorf("%w: it is %s, and the ledger's is %s", ErrWrongKey, l.key.Verifier(), now)
+	if now := l.origin.Now(); l.key.Verifier().String() != now.String() {
+		return fmt.Errorf("%w: it is %s, and the ledger's is %s", ledger.ErrWrongKey, l.key.Verifier(), now)
 	}
 	return nil
 }

@@ -10,18 +10,17 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/fiador/fiador/lazy"
 	"github.com/fiador/fiador/ledger"
 )
 
-// Publish writes the ledger, up to its checkpoint, into a folder in the form of C2SP
+// Publish writes a ledger, up to its checkpoint, into a folder in the form of C2SP
 // tlog-tiles: checkpoint, full and partial tiles, and the entries in bundles. It reads
 // the whole ledger first, and writes nothing if the entries do not lead to the root of
 // the checkpoint. Right files that exist are left alone. The checkpoint is written last,
 // when everything else is on the disk. Publish calls progress, unless it is nil, with
 // the number of entries done.
-func (r *Reader) Publish(ctx context.Context, dir string, progress func(int64)) error {
-	if err := r.leads(ctx); err != nil {
+func Publish(ctx context.Context, r ledger.Source, dir string, progress func(int64)) error {
+	if err := leads(ctx, r); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -37,7 +36,7 @@ func (r *Reader) Publish(ctx context.Context, dir string, progress func(int64)) 
 }
 
 // leads says whether the entries lead to the root of the checkpoint.
-func (r *Reader) leads(ctx context.Context) error {
+func leads(ctx context.Context, r ledger.Source) error {
 	var tree ledger.Range
 	for _, e := range r.Lines(ctx, 0) {
 		if e.Err != nil {
@@ -45,18 +44,16 @@ func (r *Reader) leads(ctx context.Context) error {
 		}
 		tree.Append(ledger.LeafHash(e.Line.Entry), nil)
 	}
-	return r.promised(tree)
+	return leadsElsewhere(r.Checkpoint().Promises(tree.Size, tree.Root()))
 }
 
-// promised says whether a tree is the tree of the checkpoint.
-func (r *Reader) promised(tree ledger.Range) error {
-	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
-		return errLeadsElsewhere.Get()
+// leadsElsewhere adds the remedy to an error about the root of the checkpoint.
+func leadsElsewhere(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w; run: fiador ledger verify", err)
 }
-
-var errLeadsElsewhere = lazy.Value[error]{Make: func() error { return fmt.Errorf("%w; run: fiador ledger verify", errNotPromised.Get()) }}
 
 type publisher struct {
 	files  folder
@@ -65,7 +62,7 @@ type publisher struct {
 	bundle []byte
 }
 
-func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)) error {
+func (p *publisher) publish(ctx context.Context, r ledger.Source, progress func(int64)) error {
 	for index, e := range r.Lines(ctx, 0) {
 		if e.Err != nil {
 			return e.Err
@@ -77,10 +74,10 @@ func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)
 			progress(index)
 		}
 	}
-	if err := r.promised(p.tree); err != nil {
+	if err := leadsElsewhere(r.Checkpoint().Promises(p.tree.Size, p.tree.Root())); err != nil {
 		return err
 	}
-	return inTurn(p.partial, p.files.SyncAll, func() error { return replaceFile(p.files, nameCheckpoint, r.promise.Note, true) })
+	return inTurn(p.partial, p.files.SyncAll, func() error { return replaceFile(p.files, nameCheckpoint, r.Checkpoint().Note, true) })
 }
 
 // add adds an entry, and writes the tiles that it fills.

@@ -24,7 +24,7 @@ import (
 type Reader struct {
 	files   files
 	truth   file
-	origin  origin
+	origin  ledger.Keys
 	trusted []ledger.Verifier
 	promise ledger.Checkpoint
 	lost    bool // there is no checkpoint
@@ -38,13 +38,10 @@ type Reader struct {
 func Read(dir string, trusted ...ledger.Verifier) (*Reader, error) {
 	r, err := read(dir, trusted)
 	if err == nil && r.lost {
-		err = errors.Join(ErrNoCheckpoint, r.Close())
+		err = errors.Join(ledger.ErrNoCheckpoint, r.Close())
 	}
 	return r, err
 }
-
-// ErrNoCheckpoint says that nothing is promised: the checkpoint was lost or removed.
-var ErrNoCheckpoint = errors.New("it has no checkpoint; the next append makes one")
 
 func read(dir string, trusted []ledger.Verifier) (*Reader, error) {
 	f, err := openFolder(dir)
@@ -64,7 +61,7 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 		return err
 	}
 	for _, key := range trusted {
-		if r.origin.keys, err = r.origin.keys.Trusting(key); err != nil {
+		if r.origin, err = r.origin.Trusting(key); err != nil {
 			return err
 		}
 	}
@@ -75,7 +72,7 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 		return err
 	}
 	if err == nil {
-		r.promise, err = r.origin.keys.OpenCheckpoint(note)
+		r.promise, err = r.origin.OpenCheckpoint(note)
 	}
 	if r.lost = isNotExist(err) || errors.Is(err, ledger.ErrCheckpoint); err != nil && !r.lost {
 		return err
@@ -99,10 +96,10 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 // vouched follows the keys from the trusted one on. Each later key must be in a record
 // that the key before it has sealed.
 func (r *Reader) vouched() error {
-	for i, k := range r.origin.keys[1:] {
-		before, index := r.origin.keys[i].Key, k.Size-2
+	for i, k := range r.origin[1:] {
+		before, index := r.origin[i].Key, k.Size-2
 		if index >= r.promise.Size {
-			r.origin.keys = r.origin.keys[:i+1] // the key has not yet signed anything
+			r.origin = r.origin[:i+1] // the key has not yet signed anything
 			return nil
 		}
 		e, err := r.Entry(context.Background(), index)
@@ -110,13 +107,13 @@ func (r *Reader) vouched() error {
 			return err
 		}
 		if e.Record.Kind != ledger.KindKeyRotation || e.Record.Key != k.Key.String() || before.CheckSeal(e.Seal) != nil {
-			return fmt.Errorf("%w: no record that %s has sealed vouches for %s", ErrTampered, before, k.Key)
+			return fmt.Errorf("%w: no record that %s has sealed vouches for %s", ledger.ErrTampered, before, k.Key)
 		}
 		path, err := prove(context.Background(), r, tlog.Tree{N: e.Seal.Size, Hash: e.Seal.Root}, func(h tlog.HashReader) (tlog.RecordProof, error) {
 			return tlog.ProveRecord(e.Seal.Size, index, h)
 		})
 		if err != nil || tlog.CheckRecord(path, e.Seal.Size, e.Seal.Root, index, ledger.LeafHash(e.Line.Entry)) != nil {
-			return errors.Join(fmt.Errorf("%w: the rotation to %s is not in the tree of its seal", ErrTampered, k.Key), err)
+			return errors.Join(fmt.Errorf("%w: the rotation to %s is not in the tree of its seal", ledger.ErrTampered, k.Key), err)
 		}
 	}
 	return nil
@@ -141,13 +138,10 @@ func (r *Reader) Close() error {
 func (r *Reader) Checkpoint() ledger.Checkpoint { return r.promise }
 
 // Keys returns the ledger's keys from origin.json.
-func (r *Reader) Keys() ledger.Keys { return slices.Clone(r.origin.keys) }
+func (r *Reader) Keys() ledger.Keys { return slices.Clone(r.origin) }
 
-// Size returns the number of entries that the checkpoint covers.
-func (r *Reader) Size() int64 { return r.promise.Size }
-
-// Text returns ledger.jsonl from beginning to end, with the lines after the checkpoint.
-func (r *Reader) Text() (io.Reader, error) {
+// text returns ledger.jsonl from beginning to end, with the lines after the checkpoint.
+func (r *Reader) text() (io.Reader, error) {
 	info, err := r.truth.Stat()
 	if err != nil {
 		return nil, err
@@ -155,16 +149,34 @@ func (r *Reader) Text() (io.Reader, error) {
 	return io.NewSectionReader(r.truth, 0, info.Size()), nil
 }
 
+// Behind returns the records behind the checkpoint. A line that is none is left out.
+func (r *Reader) Behind() ([]ledger.Record, error) {
+	text, err := r.text()
+	var list []ledger.Record
+	for in := bufio.NewReader(text); err == nil; {
+		var line []byte
+		line, err = in.ReadBytes('\n')
+		l, lineErr := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+		if lineErr != nil || l.Seal.Size <= r.promise.Size {
+			continue
+		}
+		if rec, recErr := ledger.ParseRecord(l.Entry); recErr == nil {
+			list = append(list, rec)
+		}
+	}
+	return list, ignoreEOF(err)
+}
+
 // Lines returns the lines from an index on, in order, up to the checkpoint. A part that
 // is no line ends them with an error.
-func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] {
-	return func(yield func(int64, Entry) bool) {
+func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, ledger.Entry] {
+	return func(yield func(int64, ledger.Entry) bool) {
 		if from == r.promise.Size {
 			return
 		}
 		offset, index, err := r.seek(from)
 		if err != nil {
-			yield(from, Entry{Err: err})
+			yield(from, ledger.Entry{Err: err})
 			return
 		}
 		in := bufio.NewReaderSize(io.NewSectionReader(r.truth, offset, 1<<62), 1<<18)
@@ -181,18 +193,11 @@ func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] 
 	}
 }
 
-// Entry is a line that was read, and the record in it.
-type Entry struct {
-	ledger.Line
-	Record ledger.Record
-	Err    error
-}
-
 // entryOf reads the next line, which must be the entry of that index, and checks the form of
 // its record.
-func entryOf(ctx context.Context, in *bufio.Reader, index int64) (e Entry) {
+func entryOf(ctx context.Context, in *bufio.Reader, index int64) (e ledger.Entry) {
 	if index%1024 == 0 && ctx.Err() != nil {
-		return Entry{Err: ctx.Err()}
+		return ledger.Entry{Err: ctx.Err()}
 	}
 	b, err := readLine(in)
 	if err == nil {
@@ -229,25 +234,25 @@ func (r *Reader) seek(index int64) (offset, at int64, err error) {
 }
 
 // Entry reads one entry.
-func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
+func (r *Reader) Entry(ctx context.Context, index int64) (ledger.Entry, error) {
 	if index < 0 || index >= r.promise.Size {
-		return Entry{}, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
+		return ledger.Entry{}, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
 	}
 	if offset, at, err := r.seek(index); err == nil && at == index && index > 0 {
 		if l, err := lineAt(r.truth, offset, index); err == nil {
 			if rec, err := ledger.ParseRecord(l.Entry); err == nil {
-				return Entry{Line: l, Record: rec}, nil
+				return ledger.Entry{Line: l, Record: rec}, nil
 			}
 		}
 	}
 	for _, e := range r.Lines(ctx, index) {
 		return e, e.Err // the error may be about an earlier entry
 	}
-	return Entry{}, fmt.Errorf("there is no entry %d", index)
+	return ledger.Entry{}, fmt.Errorf("there is no entry %d", index)
 }
 
 // Find returns the indexes of the entries of a run, in their order.
-func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
+func (r *Reader) Find(ctx context.Context, runID string, _ bool) ([]int64, error) {
 	var found []int64
 	known := r.known
 	if r.runs == nil {
@@ -441,8 +446,8 @@ func (r *Reader) hashes(ctx context.Context) (tlog.HashReaderFunc, error) {
 		stored = append(stored, more...)
 	}
 	root, err := tlog.TreeHash(r.promise.Size, read)
-	if err == nil && root != r.promise.Root {
-		err = errLeadsElsewhere.Get()
+	if err == nil {
+		err = leadsElsewhere(r.promise.Promises(r.promise.Size, root))
 	}
 	return read, err
 }

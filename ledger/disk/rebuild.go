@@ -29,7 +29,7 @@ func (s *state) rebuild(ctx context.Context) error {
 		return err
 	}
 	if s.tail.added == 0 {
-		return fmt.Errorf("%w: it has no entry", ErrTruncated)
+		return fmt.Errorf("%w: it has no entry", ledger.ErrTruncated)
 	}
 	if err := s.checkSeals([]ledger.Seal{s.tail.seal}); err != nil {
 		return err

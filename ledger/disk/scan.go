@@ -87,7 +87,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 func (t *tail) next(b []byte) (entered, error) {
 	index := t.tree.Size
 	bad := func(err error) (entered, error) {
-		return entered{}, fmt.Errorf("%w: entry %d (byte %d): %w", ErrTampered, index, t.offset, err)
+		return entered{}, fmt.Errorf("%w: entry %d (byte %d): %w", ledger.ErrTampered, index, t.offset, err)
 	}
 	l, err := ledger.ParseLine(b)
 	if err != nil {
@@ -143,5 +143,5 @@ func (t tail) end(f file, size int64, line []byte) (tail, error) {
 }
 
 func notTorn(offset int64) error {
-	return fmt.Errorf("%w: what stands at byte %d is no line, and no interrupted append left it", ErrTampered, offset)
+	return fmt.Errorf("%w: what stands at byte %d is no line, and no interrupted append left it", ledger.ErrTampered, offset)
 }

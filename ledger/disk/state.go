@@ -70,7 +70,6 @@ func (h head) tree() ledger.Range {
 // Names of the files of a ledger.
 const (
 	nameLedger     = "ledger.jsonl"
-	nameOrigin     = "origin.json"
 	nameCheckpoint = "checkpoint"
 	namePins       = "checkpoints"
 	nameEvidence   = "evidence"

@@ -37,24 +37,24 @@ func TestTrustedKeyVouches(t *testing.T) {
 			ok(t, r.Close())
 		}
 		// The record of the rotation names another key than origin.json does.
-		text := contents(dir, nameOrigin)
+		text := contents(dir, ledger.NameOrigin)
 		private, _, err := ledger.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{9}, 64)), first.Origin())
 		ok(t, err)
 		thief, err := ledger.ParseSigner(private)
 		ok(t, err)
 		forged := bytes.Replace(text, []byte(successor().Verifier().String()), []byte(thief.Verifier().String()), 1)
-		put(t, dir, nameOrigin, forged)
+		put(t, dir, ledger.NameOrigin, forged)
 		c, err := ledger.ParseCheckpoint(contents(dir, nameCheckpoint))
 		ok(t, err)
 		signed, err := thief.Checkpoint(c.Size, c.Root)
 		ok(t, err)
 		put(t, dir, nameCheckpoint, signed.Note)
-		if _, err := Read(dir, first); !errors.Is(err, ErrTampered) {
+		if _, err := Read(dir, first); !errors.Is(err, ledger.ErrTampered) {
 			t.Errorf("size %d: a thief's key is believed: %v", size, err)
 		}
 		// A record of the rotation with the old seal does not help either.
 		put(t, dir, nameLedger, bytes.Replace(contents(dir, nameLedger), []byte(successor().Verifier().String()), []byte(thief.Verifier().String()), 1))
-		if _, err := Read(dir, first); !errors.Is(err, ErrTampered) {
+		if _, err := Read(dir, first); !errors.Is(err, ledger.ErrTampered) {
 			t.Errorf("size %d: a forged rotation is believed: %v", size, err)
 		}
 	}

@@ -162,7 +162,7 @@ func decideEvent(ctx context.Context, a *cli.App, c hook.Client, f hookFlags) (a
 		return answer, err
 	}
 	opened := policies.OpenGateAhead(ctx, a, sources)
-	log, err := ledgers.OpenLog(a, f.RecordFlags)
+	log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
 	if err != nil {
 		return answer, err
 	}

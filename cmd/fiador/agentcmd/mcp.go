@@ -224,7 +224,7 @@ type decider struct {
 
 func openDecider(a *cli.App, ctx context.Context, f policies.GateFlags, rec ledgers.RecordFlags) (d decider, err error) {
 	d.close = func() {}
-	log, err := ledgers.OpenLog(a, rec)
+	log, err := ledgers.OpenLog(ctx, a, rec)
 	if err != nil {
 		return d, err
 	}

@@ -46,10 +46,12 @@ func Environment(*cli.App) *cobra.Command {
 		Long: `These variables are read. None of them can change a verdict.
 
   FIADOR_COLOR    auto, always or never, like --color, which wins over it
-  FIADOR_LEDGER   folder of the ledger, like --ledger, which wins over it
+  FIADOR_LEDGER   folder or URL of the ledger, like --ledger, which wins over it
   FIADOR_LEDGER_KEY
                   private key of the ledger, the key itself; --ledger-key, which
-                  names its file, wins over it
+                  names its file, wins over it. With a URL it is the verifier key
+  FIADOR_LEDGER_TOKEN
+                  token for the server of a ledger, sent to no other host
   FIADOR_REMOTE   document of a build cluster, like --remote, which wins over it
   names that its headers list
                   values that are sent to the cluster's server
@@ -73,8 +75,9 @@ func Environment(*cli.App) *cobra.Command {
                   transcript keeps a long log from a pipe. Safe-run keeps
                   output there that does not fit into memory; by default
                   /var/tmp
-  XDG_STATE_HOME  where the journal of outputs is kept while they are applied;
-                  by default .local/state in HOME
+  XDG_STATE_HOME  where the journal of outputs is kept while they are applied, and
+                  what the servers of ledgers have promised; by default
+                  .local/state in HOME
   HOME            see XDG_STATE_HOME
 
 The Go runtime reads variables of its own, such as GOMAXPROCS and GODEBUG.

@@ -22,10 +22,12 @@ import (
 // compareCommand takes two folders and no key. The keys that the ledgers themselves
 // name are trusted.
 func compareCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var key string
+	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two copies of a ledger agree",
-		Long: `Compare compares two copies of a ledger, each up to its checkpoint. They are the same,
+		Long: `Compare compares two copies of a ledger, each up to its checkpoint. A copy is a folder
+or a URL. They are the same,
 one is behind the other, or they are forked. For a fork it prints the first entry that
 differs and both checkpoints. Keys of one ledger signed both: that proves the fork.
 
@@ -33,27 +35,29 @@ Exit codes:
   0  the same, or one is behind
   1  forked
   2  no answer: two ledgers, or one that cannot be read`,
-		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger`,
-		Args:    cli.ExactArgs("A", "B"),
+		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger
+  fiador ledger compare ./ledger https://log.example.com --key gate.pub`,
+		Args: cli.ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return compareLedgers(cmd.Context(), a, args[0], args[1])
+			return compareLedgers(cmd.Context(), a, ledgers.ReadFlags{Dir: args[0], Key: key}, ledgers.ReadFlags{Dir: args[1], Key: key})
 		},
 	}
+	cmd.Flags().StringVar(&key, "key", "", "verifier key of the ledger, or a file with this key; a URL needs it")
+	return cmd
 }
 
 // compareLedgers prints SAME, BEHIND or FORKED. The exit status is 1 for a fork alone.
 // Ledgers with different origins or different first keys are no copies of one ledger,
 // and are refused.
-func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error {
-	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
-	ra, err := disk.Read(nameA)
+func compareLedgers(ctx context.Context, a *cli.App, fa, fb ledgers.ReadFlags) error {
+	ra, err := ledgers.Read(ctx, a, fa)
 	if err != nil {
-		return ledgers.Error(nameA, err)
+		return err
 	}
 	defer ra.Close()
-	rb, err := disk.Read(nameB)
+	rb, err := ledgers.Read(ctx, a, fb)
 	if err != nil {
-		return ledgers.Error(nameB, err)
+		return err
 	}
 	defer rb.Close()
 	ca, cb := ra.Checkpoint(), rb.Checkpoint()
@@ -64,10 +68,10 @@ func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error 
 		return cli.Unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
 	}
 	tell, clear := progressOf(a, min(ca.Size, cb.Size))
-	c, err := disk.Compare(ctx, ra, rb, tell)
+	c, err := ledger.Compare(ctx, ra, rb, tell)
 	clear()
 	if err != nil {
-		return ledgers.Error(nameA+" and "+nameB, err)
+		return ledgers.Error(fa.Name(a)+" and "+fb.Name(a), err)
 	}
 	if !c.Forked {
 		text := "SAME"
@@ -103,7 +107,7 @@ Exit codes:
 		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ledgers.Reading(a, f, func(r *disk.Reader) error { return checkReceipts(cmd.Context(), a, r, args[0]) })
+			return ledgers.Reading(cmd.Context(), a, f, func(r ledger.Source) error { return checkReceipts(cmd.Context(), a, r, args[0]) })
 		},
 	}
 	f.Register(cmd)
@@ -116,12 +120,12 @@ const receiptSuffix = ".tlog-proof"
 // checkReceipts prints a line for each receipt that the ledger does not keep, and the
 // counts. One such receipt makes the exit status 1. A receipt that cannot be parsed is
 // one of them.
-func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) error {
+func checkReceipts(ctx context.Context, a *cli.App, r ledger.Source, dir string) error {
 	list, err := receipts(dir)
 	if err != nil {
 		return err
 	}
-	if err := r.Keeps(ctx, list); err != nil {
+	if err := ledger.Keeps(ctx, r, list); err != nil {
 		return err
 	}
 	var b strings.Builder
@@ -139,8 +143,8 @@ func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) 
 
 // receipts reads the receipts beneath a folder. A file with the name of a receipt that
 // cannot be read as one is listed with its fault.
-func receipts(dir string) ([]disk.Kept, error) {
-	var list []disk.Kept
+func receipts(dir string) ([]ledger.Kept, error) {
+	var list []ledger.Kept
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return runerr.Unreadable(screen.Path(path), runerr.Reason(err), "name a folder that may be read")
@@ -148,8 +152,8 @@ func receipts(dir string) ([]disk.Kept, error) {
 		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
 			return nil
 		}
-		k := disk.Kept{Name: screen.Path(path)}
-		if k.Proof, err = receiptFile(path); err != nil {
+		k := ledger.Kept{Name: screen.Path(path)}
+		if err := receiptFile(path, &k); err != nil {
 			k.Fault = err.Error()
 		}
 		list = append(list, k)
@@ -164,17 +168,23 @@ func receipts(dir string) ([]disk.Kept, error) {
 	return list, nil
 }
 
-// receiptFile reads a receipt. It refuses a pipe, whose reading might never end.
-func receiptFile(path string) (ledger.Proof, error) {
+// receiptFile reads a receipt: a proof, or the ack of a server. It refuses a pipe, whose
+// reading might never end.
+func receiptFile(path string, k *ledger.Kept) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return ledger.Proof{}, errors.New("it is not a file that can be read")
+		return errors.New("it is not a file that can be read")
 	}
 	b, err := ledgers.ReadSmall(path, ledger.MaxProofBytes)
 	if err != nil {
-		return ledger.Proof{}, errors.New("it is not a file that can be read")
+		return errors.New("it is not a file that can be read")
 	}
-	return ledger.ParseProof(b)
+	if ledger.IsAck(b) {
+		k.Ack = b
+		return nil
+	}
+	k.Proof, err = ledger.ParseProof(b)
+	return err
 }
 
 func publishCommand(a *cli.App) *cobra.Command {
@@ -195,7 +205,7 @@ Exit codes:
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ledgers.Reading(a, f, func(r *disk.Reader) error {
+			return ledgers.Reading(cmd.Context(), a, f, func(r ledger.Source) error {
 				return publishLedger(cmd.Context(), a, r, f.Name(a), filepath.Clean(args[0]))
 			})
 		},
@@ -206,7 +216,7 @@ Exit codes:
 
 // publishable refuses a folder that cannot hold the published log: a ledger, or a
 // folder in this ledger. It also refuses a log with entries that this ledger lacks.
-func publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
+func publishable(ctx context.Context, r ledger.Source, source, dir string) error {
 	in, err := cli.Beneath(source, dir)
 	if err != nil {
 		return runerr.Of(err)
@@ -228,7 +238,7 @@ func publishable(ctx context.Context, r *disk.Reader, source, dir string) error 
 		return err
 	}
 	if _, err = extends(ctx, r, name, old); errors.Is(err, ledger.ErrProof) {
-		return fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size))
+		return fmt.Errorf("%w: it does not have the %s that are published", ledger.ErrForked, entryCount(old.Size))
 	}
 	return err
 }
@@ -236,18 +246,18 @@ func publishable(ctx context.Context, r *disk.Reader, source, dir string) error 
 // publishLedger writes the static log of r into dir (specs/ledger.md, Tiles). source is
 // the folder of the ledger. A tampered ledger keeps its own error; other failures name
 // dir.
-func publishLedger(ctx context.Context, a *cli.App, r *disk.Reader, source, dir string) error {
+func publishLedger(ctx context.Context, a *cli.App, r ledger.Source, source, dir string) error {
 	if err := publishable(ctx, r, source, dir); err != nil {
 		return err
 	}
-	tell, clear := progressOf(a, r.Size())
-	err := r.Publish(ctx, dir, tell)
+	tell, clear := progressOf(a, r.Checkpoint().Size)
+	err := disk.Publish(ctx, r, dir, tell)
 	clear()
 	switch {
-	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
+	case errors.Is(err, ledger.ErrTampered), ctx.Err() != nil:
 		return err
 	case err != nil:
 		return cli.NotWritten(dir, err)
 	}
-	return a.Say(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
+	return a.Say(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Checkpoint().Size), r.Checkpoint().Root))
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // chooseFlags choose entries of a ledger: an entry must match every flag. since and until
@@ -112,7 +111,7 @@ func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 
 // entries reads the chosen entries of a ledger.
 type entries struct {
-	*disk.Reader
+	ledger.Source
 	filter ledger.Filter
 	open   ledger.Open // runs of chosen entries without an end so far
 	line   *cli.Progress
@@ -120,21 +119,21 @@ type entries struct {
 
 // openEntries opens a ledger and standard output. A write to standard output first clears
 // the progress line.
-func openEntries(a *cli.App, f ledgers.ReadFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
-	r, err := ledgers.Read(a, f)
+func openEntries(ctx context.Context, a *cli.App, f ledgers.ReadFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
+	r, err := ledgers.Read(ctx, a, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The entries of a large ledger allocate much, so the runtime collects as usual.
 	debug.SetGCPercent(cli.UsualGC)
-	e := &entries{r, filter, ledger.Open{}, cli.NewProgress(a, r.Size())}
+	e := &entries{r, filter, ledger.Open{}, cli.NewProgress(a, r.Checkpoint().Size)}
 	return e, bufio.NewWriterSize(e.line.Before(a.Stdout), 64<<10), nil
 }
 
 // visitAll opens a ledger and visits its chosen entries in order. It returns what it has
 // read, which is closed.
 func visitAll(ctx context.Context, a *cli.App, f ledgers.ReadFlags, filter ledger.Filter, visit func(index int64, r ledger.Record)) (*entries, error) {
-	s, _, err := openEntries(a, f, filter)
+	s, _, err := openEntries(ctx, a, f, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -144,14 +143,14 @@ func visitAll(ctx context.Context, a *cli.App, f ledgers.ReadFlags, filter ledge
 	if err != nil {
 		return nil, err
 	}
-	return s, s.each(ctx, first, func(index int64, e disk.Entry) error {
+	return s, s.each(ctx, first, func(index int64, e ledger.Entry) error {
 		visit(index, e.Record)
 		return nil
 	})
 }
 
 // visitor takes one entry with its index. Its error ends the visit.
-type visitor func(index int64, e disk.Entry) error
+type visitor func(index int64, e ledger.Entry) error
 
 // each visits the chosen entries from an index on, in order. It reads on until it knows
 // which of their runs have ended.
@@ -192,9 +191,9 @@ func (s *entries) unended(ctx context.Context, from int64) (ledger.Open, error) 
 
 // back visits all entries from the newest on. It reads growing blocks, each of them
 // forwards. It ends when visit returns false.
-func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry) (more bool, err error)) error {
-	var block []disk.Entry
-	for end, length := s.Size(), int64(256); end > 0; length = min(2*length, 16<<10) {
+func (s *entries) back(ctx context.Context, visit func(index int64, e ledger.Entry) (more bool, err error)) error {
+	var block []ledger.Entry
+	for end, length := s.Checkpoint().Size, int64(256); end > 0; length = min(2*length, 16<<10) {
 		begin := max(end-length, 0)
 		block = block[:0]
 		for index, e := range s.Lines(ctx, begin) {
@@ -223,13 +222,13 @@ func (s *entries) since(ctx context.Context) (int64, error) {
 	if s.filter.Since == "" {
 		return 0, nil
 	}
-	for step := int64(1024); step < s.Size(); step *= 2 {
-		e, err := s.Entry(ctx, s.Size()-step)
+	for step := int64(1024); step < s.Checkpoint().Size; step *= 2 {
+		e, err := s.Entry(ctx, s.Checkpoint().Size-step)
 		if err != nil {
 			return 0, entryFailure(err)
 		}
 		if e.Record.Timestamp < s.filter.Since {
-			return s.Size() - step, nil
+			return s.Checkpoint().Size - step, nil
 		}
 	}
 	return 0, nil

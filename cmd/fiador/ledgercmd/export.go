@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger"
 )
 
 // exportFlags are the flags of export. from is the index of the first entry to write.
@@ -55,7 +55,7 @@ Exit codes:
 			case f.output == "-":
 				return cli.Unfit("leave --output out", "output %q cannot be standard output", f.output)
 			}
-			return ledgers.Reading(a, f.ReadFlags, func(r *disk.Reader) error { return exportEntries(cmd.Context(), a, r, f) })
+			return ledgers.Reading(cmd.Context(), a, f.ReadFlags, func(r ledger.Source) error { return exportEntries(cmd.Context(), a, r, f) })
 		},
 	}
 	f.ReadFlags.Register(cmd)
@@ -69,11 +69,11 @@ Exit codes:
 
 // exportEntries writes to standard output or to the file of --output. The file takes
 // its place when it is complete; after an error nothing of it is left.
-func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlags) error {
-	if f.from > r.Size() {
-		return cli.Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
+func exportEntries(ctx context.Context, a *cli.App, r ledger.Source, f exportFlags) error {
+	if f.from > r.Checkpoint().Size {
+		return cli.Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Checkpoint().Size))
 	}
-	line := cli.NewProgress(a, r.Size()-f.from)
+	line := cli.NewProgress(a, r.Checkpoint().Size-f.from)
 	if f.output == "" {
 		out := bufio.NewWriterSize(line.Before(a.Stdout), 64<<10)
 		return export(ctx, r, f, line, out, cli.Unprinted)
@@ -99,7 +99,7 @@ func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlag
 }
 
 // export writes the entries. failed makes the error of a failed write, and nil of nil.
-func export(ctx context.Context, r *disk.Reader, f exportFlags, line *cli.Progress, out *bufio.Writer, failed func(error) error) error {
+func export(ctx context.Context, r ledger.Source, f exportFlags, line *cli.Progress, out *bufio.Writer, failed func(error) error) error {
 	defer line.Clear()
 	var w entryWriter = jsonlWriter{out}
 	if f.format == "csv" {

@@ -24,7 +24,8 @@ func Ledger(a *cli.App) *cobra.Command {
 		Long: `Ledger makes ledgers, reads them, and proves what was recorded. A ledger is a folder
 with one line for every decision, in a tree whose root is signed (C2SP tlog-tiles). Runs
 are recorded with "fiador run --ledger". --ledger names the folder, or else
-FIADOR_LEDGER; no command searches for it.
+FIADOR_LEDGER; no command searches for it. Many machines share the ledger of a server:
+--ledger is then its URL, and --key the verifier key of its log.
 
 Exit codes:
   0  done, and nothing is wrong

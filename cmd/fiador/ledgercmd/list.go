@@ -11,7 +11,6 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // listFlags are the flags of list. last is how many of the newest entries are listed,
@@ -101,7 +100,7 @@ func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
 	if err != nil {
 		return err
 	}
-	s, out, err := openEntries(a, f.ReadFlags, filter)
+	s, out, err := openEntries(ctx, a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func newEntryWriter(ctx context.Context, a *cli.App, f listFlags, l *lister, out
 		return newCSVWriter(out)
 	}
 	return &listWriter{
-		out: out, t: a.Page, layout: a.Layout(), digits: len(strconv.FormatInt(l.Size()-1, 10)),
+		out: out, t: a.Page, layout: a.Layout(), digits: len(strconv.FormatInt(l.Checkpoint().Size-1, 10)),
 		relative: f.relative, now: a.Now(),
 		isOpen: func(index int64, runID string) (bool, error) { return l.isOpen(ctx, index, runID) },
 	}
@@ -161,11 +160,11 @@ func (l *lister) skip(ctx context.Context) error {
 		return nil
 	}
 	if l.filter.All() {
-		l.first = max(l.Size()-l.last, 0)
+		l.first = max(l.Checkpoint().Size-l.last, 0)
 		return nil
 	}
 	left := l.last
-	return l.back(ctx, func(index int64, e disk.Entry) (bool, error) {
+	return l.back(ctx, func(index int64, e ledger.Entry) (bool, error) {
 		if l.filter.Match(e.Record) {
 			if left--; left == 0 {
 				l.first = index
@@ -178,7 +177,7 @@ func (l *lister) skip(ctx context.Context) error {
 // list writes the beginning, the entries and the end of the format.
 func (l *lister) list(ctx context.Context, reverse bool) error {
 	err := l.w.begin()
-	visit := func(index int64, e disk.Entry) error {
+	visit := func(index int64, e ledger.Entry) error {
 		l.listed++
 		return cli.Unprinted(l.w.entry(index, e))
 	}
@@ -197,7 +196,7 @@ func (l *lister) list(ctx context.Context, reverse bool) error {
 
 // backwards visits the chosen entries, the newest first.
 func (l *lister) backwards(ctx context.Context, visit visitor) error {
-	return l.back(ctx, func(index int64, e disk.Entry) (bool, error) {
+	return l.back(ctx, func(index int64, e ledger.Entry) (bool, error) {
 		if index < l.first {
 			return false, nil
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 func proveCommand(a *cli.App) *cobra.Command {
@@ -38,7 +37,7 @@ Exit codes:
   fiador ledger check-proof run.tlog-proof --key gate.pub`,
 		Args: cli.ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ledgers.Reading(a, f, func(r *disk.Reader) error {
+			return ledgers.Reading(cmd.Context(), a, f, func(r ledger.Source) error {
 				return proveRun(cmd.Context(), a, r, f.Name(a), args[0], run, output)
 			})
 		},
@@ -52,7 +51,7 @@ Exit codes:
 // proveRun writes the proof of an entry, or of the last entry of a run
 // (specs/ledger.md, Proof). An entry that the tree does not have is reported as
 // tampering.
-func proveRun(ctx context.Context, a *cli.App, r *disk.Reader, source, what string, run bool, output string) error {
+func proveRun(ctx context.Context, a *cli.App, r ledger.Source, source, what string, run bool, output string) error {
 	if err := newOutput(output, source); err != nil {
 		return err
 	}
@@ -63,8 +62,8 @@ func proveRun(ctx context.Context, a *cli.App, r *disk.Reader, source, what stri
 	index := list[len(list)-1].index
 	p, err := r.Prove(ctx, index)
 	if err != nil {
-		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
-			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
+		if !errors.Is(err, ledger.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: entry %d cannot be proved: %w", ledger.ErrTampered, index, err)
 		}
 		return err
 	}
@@ -121,14 +120,14 @@ func keys(ctx context.Context, a *cli.App, f ledgers.ReadFlags) (ledger.Keys, er
 		return nil, cli.Usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
 	}
 	if trusted == nil {
-		r, err := ledgers.Read(a, f)
+		r, err := ledgers.Read(ctx, a, f)
 		if err != nil {
 			return nil, err
 		}
 		return r.Keys(), r.Close()
 	}
 	// The later keys in origin.json count as far as signed records confirm them.
-	audited, err := disk.Audit(ctx, f.Name(a), trusted, disk.AuditOptions{Quick: true})
+	audited, err := ledgers.Audit(ctx, a, f, ledger.AuditOptions{Quick: true})
 	if err != nil {
 		return nil, ledgers.Error(f.Name(a), err)
 	}
@@ -194,7 +193,7 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 	if err != nil {
 		return err
 	}
-	return ledgers.Reading(a, f, func(r *disk.Reader) error {
+	return ledgers.Reading(ctx, a, f, func(r ledger.Source) error {
 		if err := newOutput(output, f.Name(a)); err != nil {
 			return err
 		}
@@ -222,12 +221,12 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 
 // extends proves that a ledger begins with the entries of an older checkpoint, which one
 // of its keys has to have signed. Its error wraps ledger.ErrProof if the ledger does not.
-func extends(ctx context.Context, r *disk.Reader, name string, old ledger.Promise) (ledger.Consistency, error) {
+func extends(ctx context.Context, r ledger.Source, name string, old ledger.Promise) (ledger.Consistency, error) {
 	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
 		return ledger.Consistency{}, proofError(name, err)
 	}
 	proof := ledger.Consistency{From: old.Size}
-	if old.Size <= r.Size() {
+	if old.Size <= r.Checkpoint().Size {
 		var err error
 		if proof, err = r.Consistency(ctx, old.Size); err != nil {
 			return proof, err
@@ -256,7 +255,7 @@ Exit codes:
   fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
 		Args: cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ledgers.Reading(a, f, func(r *disk.Reader) error { return pin(cmd.Context(), a, r, f.Name(a), args, output) })
+			return ledgers.Reading(cmd.Context(), a, f, func(r ledger.Source) error { return pin(cmd.Context(), a, r, f.Name(a), args, output) })
 		},
 	}
 	f.Register(cmd)
@@ -267,7 +266,7 @@ Exit codes:
 // pin keeps the checkpoint of args[0], or the newest one without it. The copy of
 // --output is written before the pin. A checkpoint that the ledger does not keep is
 // exit status 1.
-func pin(ctx context.Context, a *cli.App, r *disk.Reader, source string, args []string, output string) error {
+func pin(ctx context.Context, a *cli.App, r ledger.Source, source string, args []string, output string) error {
 	c := r.Checkpoint()
 	if len(args) > 0 {
 		old, err := checkpointFile(args[0])

@@ -21,7 +21,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -101,7 +100,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 		return cli.Usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, out, err := openEntries(a, f.ReadFlags, filter)
+	s, out, err := openEntries(ctx, a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	}
 	if len(args) > 0 {
 		err = rp.one(ctx, s, args[0])
-	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
+	} else if err = s.each(ctx, 0, func(index int64, e ledger.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
 		err = rp.sum()
 	}
 	return cmp.Or(err, cli.Flush(out))
@@ -151,7 +150,7 @@ type replaying struct {
 
 // one replays an entry, or the last entry of a run.
 func (r *replaying) one(ctx context.Context, s *entries, what string) error {
-	list, err := find(ctx, r.App, s.Reader, what, r.f.run)
+	list, err := find(ctx, r.App, s, what, r.f.run)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // showFlags are the flags of show. At most one of evidence, result and line is set: it
@@ -71,7 +70,7 @@ Exit codes:
 			case (f.line || f.evidence || f.result) && cmd.Flags().Changed("format"):
 				return cli.Unfit("leave --format out", "stored bytes have no other format")
 			}
-			return ledgers.Reading(a, f.ReadFlags, func(r *disk.Reader) error { return showEntries(cmd.Context(), a, r, args[0], f) })
+			return ledgers.Reading(cmd.Context(), a, f.ReadFlags, func(r ledger.Source) error { return showEntries(cmd.Context(), a, r, args[0], f) })
 		},
 	}
 	f.Register(cmd)
@@ -86,7 +85,7 @@ Exit codes:
 
 // showEntries prints stored bytes, or the entries with the results of their checks. One
 // wrong check makes the exit status 1.
-func showEntries(ctx context.Context, a *cli.App, r *disk.Reader, what string, f showFlags) error {
+func showEntries(ctx context.Context, a *cli.App, r ledger.Source, what string, f showFlags) error {
 	list, err := find(ctx, a, r, what, f.run)
 	if err != nil {
 		return err
@@ -149,16 +148,16 @@ func registerRun(cmd *cobra.Command, run *bool) {
 // find returns the entry with a number, or the entries of a run. It refuses a number that
 // is both an entry and the id of a run. A number with a plus is always an entry, because
 // no id of a run has a plus.
-func find(ctx context.Context, a *cli.App, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
-	line := cli.NewProgress(a, r.Size())
+func find(ctx context.Context, a *cli.App, r ledger.Source, what string, run bool) ([]shownEntry, error) {
+	line := cli.NewProgress(a, r.Checkpoint().Size)
 	defer line.Clear()
 	number, plus := strings.CutPrefix(what, "+")
 	if index, err := strconv.ParseUint(number, 10, 62); err == nil && !run {
 		if !plus && isRun(ctx, r, what) {
 			return nil, cli.Usage(fmt.Sprintf("give --run for the run, or +%d for the entry", index), "%q is a number and the id of a run", what)
 		}
-		if int64(index) >= r.Size() {
-			return nil, cli.Usage(fmt.Sprintf("the entries are 0 to %d", r.Size()-1), "no entry %d", index)
+		if int64(index) >= r.Checkpoint().Size {
+			return nil, cli.Usage(fmt.Sprintf("the entries are 0 to %d", r.Checkpoint().Size-1), "no entry %d", index)
 		}
 		e, err := r.Entry(ctx, int64(index))
 		if err != nil {
@@ -186,14 +185,14 @@ func find(ctx context.Context, a *cli.App, r *disk.Reader, what string, run bool
 
 // isRun reports whether a ledger has a run. It returns false if the search fails, so that
 // one wrong entry does not hide the others.
-func isRun(ctx context.Context, r *disk.Reader, what string) bool {
-	found, err := r.Find(ctx, what)
+func isRun(ctx context.Context, r ledger.Source, what string) bool {
+	found, err := r.Find(ctx, what, false)
 	return err == nil && len(found) > 0
 }
 
 // entriesOf returns the entries of a run, in order.
-func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *cli.Progress) ([]shownEntry, error) {
-	found, err := r.Find(ctx, runID)
+func entriesOf(ctx context.Context, r ledger.Source, runID string, line *cli.Progress) ([]shownEntry, error) {
+	found, err := r.Find(ctx, runID, false)
 	if err != nil {
 		return nil, entryFailure(cmp.Or(ctx.Err(), err))
 	}
@@ -222,7 +221,7 @@ func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *cli.Prog
 }
 
 // stored returns the bytes of a decision's evidence, or of the RunResult in the evidence.
-func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
+func stored(r ledger.Source, list []shownEntry, ofResult bool) ([]byte, error) {
 	i := slices.IndexFunc(list, func(s shownEntry) bool { return s.Record.Kind == ledger.KindDecision })
 	if i < 0 {
 		return nil, cli.Usage("decisions have evidence", "entry %d is no decision", list[0].index)
@@ -234,9 +233,9 @@ func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	}
 	blob, err := r.Blob(rec.Evidence)
 	switch {
-	case errors.Is(err, disk.ErrNoBlob):
+	case errors.Is(err, ledger.ErrNoBlob):
 		return nil, wrong("is not there", "it may have been removed after its time; a copy of the ledger may have it", err)
-	case err != nil && !errors.Is(err, disk.ErrBadBlob):
+	case err != nil && !errors.Is(err, ledger.ErrBadBlob):
 		return nil, err
 	case err != nil:
 		return nil, wrong("is not what was recorded", `"fiador ledger verify --evidence" looks at all of it`, err)
@@ -254,7 +253,7 @@ func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 
 // shownEntry is an entry with the results of its checks.
 type shownEntry struct {
-	disk.Entry
+	ledger.Entry
 	index    int64
 	open     bool // the run began and has no end
 	seal     string
@@ -272,14 +271,16 @@ const (
 // wrong reports whether a check of the entry failed. A seal with an unknown key counts
 // as wrong.
 func (s shownEntry) wrong() bool {
-	return s.seal != sealGood || s.included != leafIncluded || s.evidence != "" && s.evidence != blobPresent
+	return s.seal != "" && s.seal != sealGood || s.included != leafIncluded || s.evidence != "" && s.evidence != blobPresent
 }
 
 // examine checks the seal, the tree and the evidence. It returns an error if it was
 // interrupted, or if the evidence could not be read.
-func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
+func (s *shownEntry) examine(ctx context.Context, r ledger.Source) error {
 	s.seal = "unknown key"
-	if key, ok := r.Keys().At(s.Seal.Size); ok {
+	if s.Seal.Size == 0 {
+		s.seal = "" // the entry of a server
+	} else if key, ok := r.Keys().At(s.Seal.Size); ok {
 		switch err := key.CheckSeal(s.Seal); {
 		case err == nil:
 			s.seal = sealGood
@@ -300,9 +301,9 @@ func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
 	switch _, err := r.Blob(s.Record.Evidence); {
 	case err == nil:
 		s.evidence = blobPresent
-	case errors.Is(err, disk.ErrNoBlob):
+	case errors.Is(err, ledger.ErrNoBlob):
 		s.evidence = "missing"
-	case errors.Is(err, disk.ErrBadBlob):
+	case errors.Is(err, ledger.ErrBadBlob):
 		s.evidence = "altered"
 	default:
 		return err
@@ -317,13 +318,13 @@ func (s shownEntry) leaf() canon.ContentHash {
 }
 
 // entryDocument is an entry in the JSON of show. Evidence is null for a record without
-// evidence.
+// evidence, and Seal for an entry of a server.
 type entryDocument struct {
 	Index     int64             `json:"index"`
 	Record    any               `json:"record"`
 	Leaf      canon.ContentHash `json:"leaf_sha256"`
 	Inclusion string            `json:"inclusion"`
-	Seal      sealDocument      `json:"seal"`
+	Seal      *sealDocument     `json:"seal"`
 	Evidence  *string           `json:"evidence"`
 	Open      bool              `json:"open"`
 }
@@ -340,8 +341,10 @@ func (s shownEntry) document() (entryDocument, error) {
 	if err != nil {
 		return entryDocument{}, err
 	}
-	seal := sealDocument{s.Seal.Size, s.Seal.Root.String(), base64.StdEncoding.EncodeToString(s.Seal.Sig[:]), s.seal}
-	doc := entryDocument{s.index, rec.Value(), s.leaf(), s.included, seal, nil, s.open}
+	doc := entryDocument{s.index, rec.Value(), s.leaf(), s.included, nil, nil, s.open}
+	if s.seal != "" {
+		doc.Seal = &sealDocument{s.Seal.Size, s.Seal.Root.String(), base64.StdEncoding.EncodeToString(s.Seal.Sig[:]), s.seal}
+	}
 	if s.evidence != "" {
 		doc.Evidence = &s.evidence
 	}
@@ -379,7 +382,9 @@ func (s shownEntry) text(t cli.Terminal, c ledger.Checkpoint) {
 	if s.evidence != "" {
 		state("evidence", s.evidence, blobPresent, string(s.Record.Evidence.SHA256), fmt.Sprintf("%d bytes", s.Record.Evidence.Size))
 	}
-	state("seal", s.seal, sealGood, fmt.Sprintf("size %d", s.Seal.Size), "root "+s.Seal.Root.String())
+	if s.seal != "" {
+		state("seal", s.seal, sealGood, fmt.Sprintf("size %d", s.Seal.Size), "root "+s.Seal.Root.String())
+	}
 	t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
 	state("checkpoint", s.included, leafIncluded, c.Origin, fmt.Sprintf("size %d", c.Size), "root "+c.Root.String())
 }

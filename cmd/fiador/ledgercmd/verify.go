@@ -13,14 +13,13 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // verifyLedgerFlags are the flags of verify. since names checkpoints and receipts that
-// the ledger must keep; the other checks are those of disk.AuditOptions.
+// the ledger must keep; the other checks are those of ledger.AuditOptions.
 type verifyLedgerFlags struct {
 	ledgers.ReadFlags
-	disk.AuditOptions
+	ledger.AuditOptions
 	since  []string
 	format string
 }
@@ -73,10 +72,6 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 	if err != nil {
 		return err
 	}
-	trusted, err := f.Trusted()
-	if err != nil {
-		return err
-	}
 	for _, name := range f.since {
 		p, err := checkpointFile(name)
 		if err != nil {
@@ -90,11 +85,11 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 	}
 	tell, clear := progressOf(a, total)
 	f.Progress = tell
-	audited, err := disk.Audit(ctx, dir, trusted, f.AuditOptions)
+	audited, err := ledgers.Audit(ctx, a, f.ReadFlags, f.AuditOptions)
 	clear()
 	v := ledgerVerdict{dir: dir, flags: f, Audited: audited}
 	switch {
-	case errors.As(err, &v.fault), errors.Is(err, disk.ErrTampered), errors.Is(err, ledger.ErrBadSignature):
+	case errors.As(err, &v.fault), errors.Is(err, ledger.ErrTampered), errors.Is(err, ledger.ErrBadSignature), errors.Is(err, ledger.ErrForked), errors.Is(err, ledger.ErrTruncated):
 		if v.fault == nil {
 			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
 		}
@@ -107,7 +102,7 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 
 // ledgerVerdict is the result of verify.
 type ledgerVerdict struct {
-	disk.Audited
+	ledger.Audited
 	dir   string
 	flags verifyLedgerFlags
 	fault *ledger.Fault
@@ -171,7 +166,7 @@ func (v ledgerVerdict) text(t cli.Terminal) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(t.W, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
 	}
-	row("ledger", "%s", screen.Path(v.dir))
+	row("ledger", "%s", ledgers.Shown(v.dir))
 	if v.fault == nil {
 		v.rows(row)
 	}

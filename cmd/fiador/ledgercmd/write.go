@@ -16,13 +16,12 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // entryWriter writes entries in one format, as they come.
 type entryWriter interface {
 	begin() error
-	entry(index int64, e disk.Entry) error
+	entry(index int64, e ledger.Entry) error
 	end(open ledger.Open) error
 }
 
@@ -32,7 +31,7 @@ type jsonlWriter struct{ out *bufio.Writer }
 func (jsonlWriter) begin() error          { return nil }
 func (jsonlWriter) end(ledger.Open) error { return nil }
 
-func (w jsonlWriter) entry(index int64, e disk.Entry) error {
+func (w jsonlWriter) entry(index int64, e ledger.Entry) error {
 	_, err := w.out.Write(append(ledger.Indexed(e.Record.Kind, e.Line.Entry, index), '\n'))
 	return err
 }
@@ -53,7 +52,7 @@ func (w *jsonWriter) begin() error {
 	return err
 }
 
-func (w *jsonWriter) entry(index int64, e disk.Entry) error {
+func (w *jsonWriter) entry(index int64, e ledger.Entry) error {
 	w.out.WriteString(w.separator) // after a failed write, the next one fails too
 	w.separator = ","
 	_, err := w.out.Write(ledger.Indexed(e.Record.Kind, e.Line.Entry, index))
@@ -87,7 +86,7 @@ func newCSVWriter(out *bufio.Writer) csvWriter {
 
 func (w csvWriter) begin() error { return w.out.Write(ledger.Columns()) }
 
-func (w csvWriter) entry(index int64, e disk.Entry) error {
+func (w csvWriter) entry(index int64, e ledger.Entry) error {
 	return w.out.Write(e.Record.Row(index))
 }
 
@@ -124,7 +123,7 @@ const (
 func (w *listWriter) begin() error        { return nil }
 func (*listWriter) end(ledger.Open) error { return nil }
 
-func (w *listWriter) entry(index int64, e disk.Entry) error {
+func (w *listWriter) entry(index int64, e ledger.Entry) error {
 	r := e.Record
 	if !w.some {
 		w.some = true

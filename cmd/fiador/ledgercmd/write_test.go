@@ -14,7 +14,6 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // TestLedgerColumns: the help of list names every column, in its order.
@@ -50,7 +49,7 @@ func TestListWidth(t *testing.T) {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
 		w := listWriter{out: out, t: cli.Terminal{Color: c.color}, layout: screen.Layout{Columns: c.width}, digits: 1, some: true}
-		if err := errors.Join(w.entry(7, disk.Entry{Record: r}), out.Flush()); err != nil {
+		if err := errors.Join(w.entry(7, ledger.Entry{Record: r}), out.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.String(); strings.TrimRight(got, " \n") != strings.TrimRight(c.want, " ") {

@@ -136,7 +136,7 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 		return err
 	}
 	policies.Unused(a, f.GateFlags)
-	log, err := ledgers.OpenLog(a, f.RecordFlags)
+	log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,7 @@ func askExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string, work st
 // ends what a killed command began on the work folder. A request whose expectation a
 // record or a pack cannot express is refused (RS8).
 func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
-	log, err := ledgers.OpenLog(a, f.RecordFlags)
+	log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
 	if err != nil {
 		return err
 	}

@@ -226,6 +226,7 @@ func (f *keptFlags) register(cmd *cobra.Command, what string) {
 	flags := cmd.Flags()
 	f.RecordFlags.Register(cmd)
 	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
+	f.RegisterReceipt(cmd)
 	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this "+what+" elsewhere")
 	flags.StringVar(&f.runID, "run-id", "", "id of this "+what+" (default: made from the time and random digits)")
 }
@@ -233,6 +234,9 @@ func (f *keptFlags) register(cmd *cobra.Command, what string) {
 // check refuses a receipt without a ledger, and a run id that no ledger can have.
 func (f keptFlags) check(a *cli.App) error {
 	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
+		return err
+	}
+	if err := ledgers.CheckPack(a, f.RecordFlags, f.pack); err != nil {
 		return err
 	}
 	if f.runID != "" && !ledger.RunID(f.runID) {

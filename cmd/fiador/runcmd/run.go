@@ -25,7 +25,6 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/secret"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // runFlags are the flags of run: the policy, the tools, the forms of the answer, the
@@ -179,7 +178,7 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 		return err
 	}
 	policies.Unused(a, f.GateFlags)
-	log, err := ledgers.OpenLog(a, f.RecordFlags)
+	log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
 	if err != nil {
 		return err
 	}
@@ -266,7 +265,7 @@ func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End
 // decide runs the intent and delivers the results to the sinks of the flags. An error
 // of the run itself is left in end, and the reports show it. An error of a sink is
 // returned.
-func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
+func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log ledgers.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
 	to := f.sinks(a, w)
 	if f.mode != harness.ModeExecuteSandbox {

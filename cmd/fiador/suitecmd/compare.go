@@ -429,7 +429,7 @@ func (f *compareFlags) policy(ctx context.Context, a *cli.App, p *compare.Plan) 
 	}
 	p.Deps = harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
 	if f.record {
-		log, err := ledgers.OpenLog(a, f.RecordFlags)
+		log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
 		if err != nil {
 			return done, err
 		}

@@ -1,26 +1,26 @@
 package workcmd
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness/workflow"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger/remote"
 )
 
-// decided looks for the decision of a run in a ledger.
-func decided(a *cli.App) workflow.Decided {
+// decided looks for the decision of a run in a ledger. key is the verifier key of a server's
+// ledger; empty: the one in FIADOR_LEDGER_KEY.
+func decided(a *cli.App, key string) workflow.Decided {
 	return func(ctx context.Context, dir, runID string) (hash string, err error) {
-		err = ledgers.Reading(a, ledgers.ReadFlags{Dir: dir}, func(log *disk.Reader) error {
-			_, w, err := decisionOf(ctx, log, runID)
+		if f := ledgers.Recorded(a, dir, key); remote.Named(dir) && f.Key == "" {
+			return "", cli.Usage("put the verifier key of its log into FIADOR_LEDGER_KEY", "which key does the ledger %s have, in which a killed run has recorded?", ledgers.Shown(dir))
+		}
+		err = ledgers.Reading(ctx, a, ledgers.Recorded(a, dir, key), func(log ledger.Source) error {
+			_, w, err := decisionOf(ctx, log, runID, true)
 			if w == nil && err == nil {
 				w, err = unsigned(log, runID)
 			}
@@ -34,9 +34,10 @@ func decided(a *cli.App) workflow.Decided {
 }
 
 // decisionOf returns what the decision of a run says of a work item, and the index of its entry;
-// nil if the ledger has none.
-func decisionOf(ctx context.Context, log *disk.Reader, runID string) (at int64, w *ledger.Work, err error) {
-	list, err := log.Find(ctx, runID)
+// nil if the ledger has none. all is that of ledger.Source: a change whose decision cannot be found is
+// dropped.
+func decisionOf(ctx context.Context, log ledger.Source, runID string, all bool) (at int64, w *ledger.Work, err error) {
+	list, err := log.Find(ctx, runID, all)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -54,32 +55,20 @@ func decisionOf(ctx context.Context, log *disk.Reader, runID string) (at int64, 
 
 // unsigned looks for the decision of a run behind the last checkpoint. A kill can leave it
 // there, and the next entry of the ledger signs it.
-func unsigned(log *disk.Reader, runID string) (w *ledger.Work, err error) {
-	text, err := log.Text()
-	if err != nil {
-		return nil, err
-	}
-	for in := bufio.NewReader(text); err == nil; {
-		var line []byte
-		line, err = in.ReadBytes('\n')
-		l, lineErr := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
-		if lineErr != nil {
-			continue
-		}
-		if rec, recErr := ledger.ParseRecord(l.Entry); recErr == nil && rec.RunID == runID && rec.Kind == ledger.KindDecision {
+func unsigned(log ledger.Source, runID string) (w *ledger.Work, err error) {
+	list, err := log.Behind()
+	for _, rec := range list {
+		if rec.RunID == runID && rec.Kind == ledger.KindDecision {
 			w = rec.Work
 		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
 	}
 	return w, err
 }
 
 // inLedger says why the ledger does not prove a receipt, or "".
-func inLedger(ctx context.Context, log *disk.Reader, r receipt.Receipt) (why string, err error) {
+func inLedger(ctx context.Context, log ledger.Source, r receipt.Receipt) (why string, err error) {
 	run := r.Ephemeral.RunID
-	at, w, err := decisionOf(ctx, log, run)
+	at, w, err := decisionOf(ctx, log, run, false)
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger"
 )
 
 // history opens the store and reads its history.
@@ -190,7 +190,7 @@ func showReceipt(t cli.Terminal, r receipt.Receipt, s receipt.Subject) {
 // Verify returns the command that verifies receipts.
 func Verify(a *cli.App) *cobra.Command {
 	var p place
-	var ledger ledgers.ReadFlags
+	var log ledgers.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "verify [RECEIPT…]",
 		Short: "verify receipts of work items",
@@ -211,24 +211,24 @@ Exit codes:
   fiador work verify work-item-1 --ledger ./ledger --ledger-key "$verifier"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			named := ledger.Dir != "" || a.Env("FIADOR_LEDGER") != ""
-			if ledger.Key != "" && !named {
+			named := log.Dir != "" || a.Env("FIADOR_LEDGER") != ""
+			if log.Key != "" && !named {
 				return cli.Unfit("name the ledger with --ledger", "--ledger-key is for a ledger, and there is none")
 			}
 			if named {
-				return ledgers.Reading(a, ledger, func(log *disk.Reader) error { return p.verify(ctx, a, log, args) })
+				return ledgers.Reading(ctx, a, log, func(src ledger.Source) error { return p.verify(ctx, a, src, args) })
 			}
 			return p.verify(ctx, a, nil, args)
 		},
 	}
 	p.registerTree(cmd)
-	cmd.Flags().StringVar(&ledger.Dir, "ledger", "", "folder of the ledger that has the decisions (default: FIADOR_LEDGER; none: the receipts are not authenticated)")
-	cmd.Flags().StringVar(&ledger.Key, "ledger-key", "", "verifier key of the ledger, or a file with it (default: the key that the ledger begins with)")
+	cmd.Flags().StringVar(&log.Dir, "ledger", "", "folder of the ledger that has the decisions (default: FIADOR_LEDGER; none: the receipts are not authenticated)")
+	cmd.Flags().StringVar(&log.Key, "ledger-key", "", "verifier key of the ledger, or a file with it (default: the key that the ledger begins with)")
 	return cmd
 }
 
 // verify verifies the named receipts, or else all of the store. log may be nil.
-func (p *place) verify(ctx context.Context, a *cli.App, log *disk.Reader, names []string) error {
+func (p *place) verify(ctx context.Context, a *cli.App, log ledger.Source, names []string) error {
 	if len(names) == 0 {
 		return p.verifyChain(ctx, a, log)
 	}
@@ -249,7 +249,7 @@ func (p *place) verify(ctx context.Context, a *cli.App, log *disk.Reader, names 
 }
 
 // verifyChain verifies all receipts of the store.
-func (p *place) verifyChain(ctx context.Context, a *cli.App, log *disk.Reader) error {
+func (p *place) verifyChain(ctx context.Context, a *cli.App, log ledger.Source) error {
 	h, _, err := p.history(ctx, a)
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func (p *place) verifyChain(ctx context.Context, a *cli.App, log *disk.Reader) e
 }
 
 // verified prints what does not hold of a receipt, or else what it is, and rest.
-func verified(ctx context.Context, a *cli.App, name string, r receipt.Receipt, faults []verify.Fault, log *disk.Reader, rest string) error {
+func verified(ctx context.Context, a *cli.App, name string, r receipt.Receipt, faults []verify.Fault, log ledger.Source, rest string) error {
 	what := "consistent, not authenticated"
 	if log != nil && r.ReceiptHash != "" {
 		why, err := inLedger(ctx, log, r)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -178,17 +177,15 @@ Exit codes:
 
 // run runs an opened plan.
 func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledgers.RecordFlags, discard bool) error {
-	log, err := ledgers.OpenLog(a, record)
+	log, err := ledgers.OpenLog(ctx, a, record)
 	if err != nil {
 		return err
 	}
 	if log != nil {
 		defer log.Close()
 		o.Deps.Recorder = ledgers.Recorder(a, log)
-		if o.Ledger, err = ledgers.Dir(a, record.Dir); err == nil {
-			o.Ledger, err = filepath.Abs(o.Ledger)
-		}
-		if err != nil {
+		f.ledgerKey = record.KeyFile()
+		if o.Ledger, err = ledgers.Place(a, record.Dir); err != nil {
 			return err
 		}
 	} else {
@@ -263,7 +260,7 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 		_ = unlock()
 		_ = s.Close()
 	}
-	if err := recovered(ctx, a, w, discard); err != nil {
+	if err := f.recovered(ctx, a, w, discard); err != nil {
 		release()
 		return nil, err
 	}
@@ -271,9 +268,9 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 }
 
 // recovered ends what a killed run has left, and says what it did.
-func recovered(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) error {
+func (p *place) recovered(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) error {
 	w.Deps.Now = a.Now
-	did, err := w.Recover(ctx, decided(a), discard)
+	did, err := w.Recover(ctx, decided(a, p.ledgerKey), discard)
 	if did != "" {
 		a.Term.Warning(did)
 	}
@@ -291,7 +288,7 @@ func (f *place) open(ctx context.Context, a *cli.App) (s *workspace.Store, journ
 		return s, journals, nil
 	}
 	w := &workflow.Workflow{History: history.History{Store: s, Dir: f.store}, Tree: f.dir, Journals: journals}
-	if err := errors.Join(recovered(ctx, a, w, false), unlock()); err != nil {
+	if err := errors.Join(f.recovered(ctx, a, w, false), unlock()); err != nil {
 		_ = s.Close()
 		return nil, "", err
 	}

@@ -19,18 +19,6 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// stateFolder returns the folder of journals. It never lies in a tree that commands work
-// on.
-func stateFolder(a *cli.App) (string, error) {
-	if dir := a.Env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "fiador"), nil
-	}
-	if home := a.Env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "fiador"), nil
-	}
-	return "", cli.Usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
-}
-
 // Recovered finishes or undoes the change that a killed command began on a folder
 // (specs/sandbox.md, Applying). It returns the folder of journals, which it makes. A
 // warning says what it did. dir is an absolute path without links.
@@ -105,7 +93,7 @@ func Recovery(did tree.Recovery) string {
 // StateOutside returns the folder of journals. It refuses a folder of journals that
 // lies in dir: whoever can change dir could change the journal.
 func StateOutside(a *cli.App, dir string) (string, error) {
-	state, err := stateFolder(a)
+	state, err := cli.StateFolder(a)
 	if err != nil {
 		return "", err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger/remote"
 )
 
 // NewKey makes an Ed25519 key for an origin and writes the private key to a new file
@@ -75,8 +76,8 @@ type SignFlags struct {
 
 // Register adds the flags to a command. use says what the ledger is for.
 func (f *SignFlags) Register(cmd *cobra.Command, use string) {
-	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger"+use)
-	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
+	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder or URL of the ledger"+use)
+	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger; with a URL, its verifier key (default: the key in FIADOR_LEDGER_KEY)")
 }
 
 // KeyFile returns the file of the private key that the command line names, or empty.
@@ -88,6 +89,9 @@ func (f SignFlags) KeyFile() string { return f.file }
 func (f SignFlags) Signer(a *cli.App) (dir string, s *ledger.Signer, err error) {
 	if dir, err = Dir(a, f.Dir); err != nil {
 		return "", nil, err
+	}
+	if remote.Named(dir) {
+		return "", nil, cli.Unfit("run it for a folder; the operator of the server has fiador-ledgerd", "this command is for ledgers in a folder")
 	}
 	if f.file == "" {
 		text := a.Env("FIADOR_LEDGER_KEY")
@@ -155,14 +159,17 @@ func keyText(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// VerifierKey reads the verifier key of a flag: the key itself, or a file with it. It
+// VerifierKey reads the verifier key of a flag or a variable: the key itself, or a file with it. It
 // refuses a private key, and says that it has to be kept secret.
 func VerifierKey(flag, text string) (ledger.Verifier, error) {
 	v, err := ledger.ParseVerifier(text)
 	if err == nil {
 		return v, nil
 	}
-	what := "--" + flag
+	what := flag
+	if !strings.HasPrefix(flag, "FIADOR_") {
+		what = "--" + flag
+	}
 	if !isPrivate(text) {
 		b, readErr := ReadSmall(text, ledger.MaxCheckpointBytes)
 		if readErr == nil {

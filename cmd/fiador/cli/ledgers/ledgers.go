@@ -5,6 +5,7 @@ package ledgers
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,34 +26,49 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger/remote"
 )
 
 // ReadFlags name a ledger to read, and the key to trust. Without a key the ledger is
 // trusted to name its own keys: it then proves only that it agrees with itself
 // (specs/ledger.md, Keys).
 type ReadFlags struct {
-	Dir string
-	Key string
+	Dir   string
+	Key   string
+	cover time.Duration // how long to wait for a server's checkpoint; 0: the default
 }
 
 // Register adds the flags to a command.
 func (f *ReadFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default: the keys that the ledger itself names)")
+	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder or URL of the ledger (default: FIADOR_LEDGER)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default for a folder: the keys that the ledger itself names)")
 }
 
-// Dir returns the folder of the ledger: dir, or FIADOR_LEDGER if dir is empty. No
-// command searches for a ledger. Without either it is a usage error.
+// Dir returns the folder or the URL of the ledger: dir, or FIADOR_LEDGER if dir is empty.
+// No command searches for a ledger. Without either it is a usage error.
 func Dir(a *cli.App, dir string) (string, error) {
 	if dir = cmp.Or(dir, a.Env("FIADOR_LEDGER")); dir == "" {
 		return "", cli.Usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
 	}
+	if remote.Named(dir) {
+		return dir, nil
+	}
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
+}
+
+// Place returns Dir in a form that other folders of work do not change: a URL, or an absolute
+// path.
+func Place(a *cli.App, dir string) (string, error) {
+	dir, err := Dir(a, dir)
+	if err != nil || remote.Named(dir) {
+		return dir, err
+	}
+	return filepath.Abs(dir)
 }
 
 // Read opens a ledger for reading, up to its checkpoint. The caller closes it. It does
 // not verify the entries.
-func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
+func Read(ctx context.Context, a *cli.App, f ReadFlags) (ledger.Source, error) {
 	dir, err := Dir(a, f.Dir)
 	if err != nil {
 		return nil, err
@@ -59,6 +76,19 @@ func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
 	key, err := f.Trusted()
 	if err != nil {
 		return nil, err
+	}
+	if remote.Named(dir) {
+		p, err := place(a, dir, key)
+		if err != nil {
+			return nil, err
+		}
+		p.Cover = f.cover
+		r, err := remote.Read(ctx, p)
+		if err != nil {
+			return nil, Error(dir, err)
+		}
+		pending(a, r.Pending())
+		return r, nil
 	}
 	var trust []ledger.Verifier
 	if key != nil {
@@ -71,10 +101,58 @@ func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
 	return r, nil
 }
 
+// place returns the place of a log on a server.
+func place(a *cli.App, url string, key *ledger.Verifier) (remote.Place, error) {
+	if _, err := remote.ParseURL(url); err != nil {
+		return remote.Place{}, cli.Usage("name it as https://HOST/PATH; http is for servers on this machine", "--ledger: %s", err)
+	}
+	if key == nil {
+		return remote.Place{}, cli.Usage("give the verifier key of the log, which its operator has published", "which key does the ledger %s have?", Shown(url))
+	}
+	token := a.Env("FIADOR_LEDGER_TOKEN")
+	if b, err := base64.RawURLEncoding.DecodeString(token); token != "" && (err != nil || len(b) != 32) {
+		return remote.Place{}, cli.Usage("it is one line of 43 characters, as \"fiador-ledgerd token\" prints it", "FIADOR_LEDGER_TOKEN is no token")
+	}
+	state, err := cli.StateFolder(a)
+	return remote.Place{URL: url, Key: *key, Token: token, State: filepath.Join(state, "ledgers")}, err
+}
+
+// Audit verifies a ledger.
+func Audit(ctx context.Context, a *cli.App, f ReadFlags, o ledger.AuditOptions) (ledger.Audited, error) {
+	dir, err := Dir(a, f.Dir)
+	if err != nil {
+		return ledger.Audited{}, err
+	}
+	key, err := f.Trusted()
+	if err != nil {
+		return ledger.Audited{}, err
+	}
+	if !remote.Named(dir) {
+		return disk.Audit(ctx, dir, key, o)
+	}
+	if o.Seals {
+		return ledger.Audited{}, cli.Unfit("leave --all-seals out", "the entries of a server have no seals: its checkpoint covers them")
+	}
+	p, err := place(a, dir, key)
+	if err != nil {
+		return ledger.Audited{}, err
+	}
+	audited, err := remote.Audit(ctx, p, o)
+	pending(a, audited.Pending)
+	return audited, err
+}
+
+// pending warns of entries that a server has acknowledged and that no checkpoint covers.
+func pending(a *cli.App, n int) {
+	if n > 0 {
+		a.Term.Warning(screen.Count(n, "acknowledged record") + " of this machine: no checkpoint covers it yet")
+	}
+}
+
 // Reading opens a ledger, calls do with it, and closes it. An error of do that is no
 // RunError becomes the error of the ledger.
-func Reading(a *cli.App, f ReadFlags, do func(*disk.Reader) error) error {
-	r, err := Read(a, f)
+func Reading(ctx context.Context, a *cli.App, f ReadFlags, do func(ledger.Source) error) error {
+	r, err := Read(ctx, a, f)
 	if err != nil {
 		return err
 	}
@@ -89,13 +167,28 @@ func Error(dir string, err error) error {
 		return err
 	}
 	hint := Hint(err)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch broken := errors.Is(err, ledger.ErrForked) || errors.Is(err, ledger.ErrTruncated) || errors.Is(err, ledger.ErrTampered); {
+	case remote.Named(dir) && broken:
+		hint = "keep the signed notes, and ask the operator of the server: the log does not keep what it has promised"
+	case errors.Is(err, fs.ErrNotExist) && !remote.Named(dir):
 		hint = runerr.NearFile(dir) + hint
 	}
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+WithoutPaths(err, dir), hint, runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(Shown(dir))+": "+WithoutPaths(err, dir), hint, runerr.Because(err))
+}
+
+// Shown returns the name of a ledger for messages: a URL without a user and a query, and a
+// folder without its place on this machine.
+func Shown(name string) string {
+	if !remote.Named(name) {
+		return screen.Path(name)
+	}
+	if _, err := remote.ParseURL(name); err != nil {
+		return "of the URL"
+	}
+	return canon.Clean(name)
 }
 
 // Hint returns the remedy for an error of a ledger, or empty.
@@ -105,13 +198,19 @@ func Hint(err error) string {
 		hint string
 	}{
 		{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
-		{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
-		{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
-		{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
-		{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
+		{ledger.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
+		{ledger.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
+		{ledger.ErrTampered, `run "fiador ledger verify": it names the entry`},
+		{ledger.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
 		{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
-		{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
-		{disk.ErrEnded, "choose another --run-id: that run has ended"},
+		{ledger.ErrConflict, "choose another --run-id: a run id stands for one run"},
+		{ledger.ErrEnded, "choose another --run-id: that run has ended"},
+		{remote.ErrPending, "wait for the next checkpoint of the server, and run it again"},
+		{remote.ErrToken, "put the token of this client into FIADOR_LEDGER_TOKEN"},
+		{remote.ErrForbidden, "ask the operator of the server for a token that may do this"},
+		{remote.ErrUnreachable, "look at the URL, the network and the server, and run it again"},
+		{remote.ErrAnswer, "ask the operator of the server what stands at that URL; nothing that it said was believed"},
+		{remote.ErrRefused, "ask the operator of the server"},
 		{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
 		{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
 		{disk.ErrNoLedger, "name the folder of a ledger, or make one with: fiador ledger init"},

@@ -1,9 +1,12 @@
 package ledgers
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,35 +14,85 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger/remote"
 )
 
 // RecordFlags name the ledger that records runs.
-type RecordFlags struct{ SignFlags }
+type RecordFlags struct {
+	SignFlags
+	wait  time.Duration
+	cover time.Duration
+}
 
 // Register adds the flags to a command.
 func (f *RecordFlags) Register(cmd *cobra.Command) {
 	f.SignFlags.Register(cmd, " to record in (default: FIADOR_LEDGER; none: nothing is recorded)")
+	cmd.Flags().DurationVar(&f.wait, "ledger-wait", remote.DefaultWait, "how long to wait for the lock or the server of the ledger")
+}
+
+// RegisterReceipt adds the flag that belongs to --receipt.
+func (f *RecordFlags) RegisterReceipt(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.cover, "receipt-wait", remote.DefaultCover, "how long the receipt waits for a server's checkpoint; then it is the server's ack")
 }
 
 // OpenLog opens the ledger that records runs, with its private key. It does so before
 // any decision, so that each decision can be recorded. It returns nil if no ledger is
 // named, and refuses a key without a ledger.
-func OpenLog(a *cli.App, f RecordFlags) (*disk.Log, error) {
+func OpenLog(ctx context.Context, a *cli.App, f RecordFlags) (Log, error) {
 	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
 		if f.file != "" {
 			return nil, cli.Unfit("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
 		}
 		return nil, nil
 	}
+	if f.wait < 0 || f.cover < 0 {
+		return nil, cli.Usage("give it as 30s or 2m", "--ledger-wait and --receipt-wait are not below zero")
+	}
+	if p, named, err := f.place(a); named || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		p.Wait = max(f.wait, 1)
+		log, err := remote.Record(ctx, p)
+		if err != nil {
+			return nil, Error(p.URL, err)
+		}
+		return log, nil
+	}
 	dir, signer, err := f.Signer(a)
 	if err != nil {
 		return nil, err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: Rebuilding(a)})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Wait: max(f.wait, 1), Progress: Rebuilding(a)})
 	if err != nil {
 		return nil, Error(dir, err)
 	}
 	return log, nil
+}
+
+// Log is a ledger that records runs.
+type Log interface {
+	harness.Recorder
+	Close() error
+}
+
+// place returns the place of the log, if the ledger is on a server. --ledger-key then names
+// its verifier key.
+func (f RecordFlags) place(a *cli.App) (p remote.Place, named bool, err error) {
+	dir, err := Dir(a, f.Dir)
+	if err != nil || !remote.Named(dir) {
+		return p, false, err
+	}
+	flag, text := "ledger-key", f.file
+	if text == "" {
+		flag, text = "FIADOR_LEDGER_KEY", a.Env("FIADOR_LEDGER_KEY")
+	}
+	key, err := GivenKey(flag, text)
+	if err != nil {
+		return p, true, err
+	}
+	p, err = place(a, dir, key)
+	return p, true, err
 }
 
 // Rebuilding shows progress while the first append after a start of the system reads the
@@ -63,7 +116,7 @@ func NotRecorded(a *cli.App) {
 }
 
 // Recorder returns a ledger as a harness.Recorder, or nil for nil.
-func Recorder(a *cli.App, log *disk.Log) harness.Recorder {
+func Recorder(a *cli.App, log Log) harness.Recorder {
 	if log == nil {
 		return nil
 	}
@@ -73,7 +126,7 @@ func Recorder(a *cli.App, log *disk.Log) harness.Recorder {
 // recordingLog is a ledger whose errors name no path of the machine and have a hint. A
 // Ctrl-C waits for an append that has begun.
 type recordingLog struct {
-	*disk.Log
+	Log
 	busy *cli.Busy
 }
 
@@ -99,7 +152,7 @@ func (l *recordingLog) Blob(b ledger.Blob) ([]byte, error) {
 func AsStored(read func(ledger.Blob) ([]byte, error)) func(ledger.Blob) ([]byte, error) {
 	return func(b ledger.Blob) ([]byte, error) {
 		content, err := read(b)
-		if errors.Is(err, disk.ErrBadBlob) {
+		if errors.Is(err, ledger.ErrBadBlob) {
 			return nil, nil
 		}
 		return content, err
@@ -128,13 +181,55 @@ func KeepReceipt(ctx context.Context, a *cli.App, f RecordFlags, file string, r 
 	if file == "" {
 		return nil
 	}
-	return Reading(a, ReadFlags{Dir: f.Dir}, func(reader *disk.Reader) error {
+	err := Reading(ctx, a, f.Reading(a), func(reader ledger.Source) error {
+		if r.Ack != nil && reader.Checkpoint().Size <= r.Index {
+			return keepAck(a, file, r)
+		}
 		p, err := reader.Prove(ctx, r.Index)
+		if err == nil && r.Ack != nil && ledger.LeafHash(p.Entry) != r.Ack.Leaf {
+			err = fmt.Errorf("%w: entry %d is not the one that it acknowledged", ledger.ErrForked, r.Index)
+		}
 		if err != nil {
 			return err
 		}
 		return cli.WriteNew(file, p.Marshal(), a.Guarded)
 	})
+	if r.Ack != nil && errors.Is(err, remote.ErrUnreachable) {
+		return keepAck(a, file, r)
+	}
+	return err
+}
+
+// keepAck writes the ack of a server as the receipt.
+func keepAck(a *cli.App, file string, r ledger.Receipt) error {
+	a.Term.Warning("no checkpoint covers the decision yet, so the receipt is the server's ack; fiador ledger check-receipts holds it against the log")
+	return cli.WriteNew(file, r.Ack.Note, a.Guarded)
+}
+
+// Reading returns the flags with which the ledger is read that records the runs.
+func (f RecordFlags) Reading(a *cli.App) ReadFlags {
+	r := Recorded(a, f.Dir, f.file)
+	r.cover = max(f.cover, 1)
+	return r
+}
+
+// Recorded returns the flags with which a ledger is read that records runs. The keys of a
+// folder stand in the folder. key is the verifier key of a server's ledger; empty: the one in
+// FIADOR_LEDGER_KEY.
+func Recorded(a *cli.App, name, key string) ReadFlags {
+	r := ReadFlags{Dir: name}
+	if dir, err := Dir(a, name); err == nil && remote.Named(dir) {
+		r.Key = cmp.Or(key, a.Env("FIADOR_LEDGER_KEY"))
+	}
+	return r
+}
+
+// CheckPack refuses a pack of a run that a server records: a pack has the lines of a folder.
+func CheckPack(a *cli.App, f RecordFlags, pack string) error {
+	if dir, err := Dir(a, f.Dir); pack != "" && err == nil && remote.Named(dir) {
+		return cli.Unfit("leave --pack out, or record in a folder", "a pack cannot have the records of a server yet")
+	}
+	return nil
 }
 
 // CheckReceipt refuses a receipt without a ledger.
@@ -148,8 +243,8 @@ func CheckReceipt(a *cli.App, f RecordFlags, file string) error {
 // RecordPlaces adds the ledger and its key to the places.
 func RecordPlaces(a *cli.App, f RecordFlags, p *cli.Places) {
 	dir, err := Dir(a, f.Dir)
-	if err != nil {
-		return // no ledger records this run
+	if err != nil || remote.Named(dir) {
+		return // no folder records this run
 	}
 	p.Add(cli.Ledgers, "--ledger", "ledger", dir)
 	p.Add(cli.Secret, "--ledger-key", "key", f.file)

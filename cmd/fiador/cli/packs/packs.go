@@ -25,7 +25,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/policy/profile"
 	"github.com/fiador/fiador/profiles"
 )
@@ -60,7 +60,7 @@ func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harnes
 	return &harness.PackSink{
 		Folder: w,
 		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
-			return ledgers.Reading(a, ledgers.ReadFlags{Dir: f.Dir}, func(r *disk.Reader) error { return packLedger(ctx, r, files, run, index) })
+			return ledgers.Reading(ctx, a, f.Reading(a), func(r ledger.Source) error { return packLedger(ctx, r, files, run, index) })
 		},
 		Ready: func() error {
 			_, err := links.Place(dir, a.Guarded)
@@ -83,8 +83,8 @@ func packWritten(dir string, err error) error {
 }
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
-func packLedger(ctx context.Context, reader *disk.Reader, files map[string][]byte, run string, index int64) error {
-	list, err := reader.Find(ctx, run)
+func packLedger(ctx context.Context, reader ledger.Source, files map[string][]byte, run string, index int64) error {
+	list, err := reader.Find(ctx, run, false)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,273 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// Recorder appends to a log. Any number of goroutines may call its methods.
+type Recorder struct {
+	*client
+	ctx    context.Context // of uploads: it ends with Close, and not with an interrupt of a run
+	cancel context.CancelFunc
+	state  *state
+
+	mu      sync.Mutex
+	keys    ledger.Keys
+	uploads map[canon.ContentHash]*upload // those that are not known to be stored
+}
+
+// upload is a blob that is sent.
+type upload struct {
+	mu   sync.Mutex // of the goroutine that sends
+	blob []byte
+	done bool
+}
+
+// Record opens a log for appends. It asks the server for the keys of the log, so that
+// nothing is decided that could not be recorded.
+func Record(ctx context.Context, p Place) (*Recorder, error) {
+	c, err := newClient(p)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{client: c, uploads: map[canon.ContentHash]*upload{}}
+	if r.state, err = openState(p.State, p.Key); err != nil {
+		return nil, err
+	}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := r.open(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// manyAcks is the number of acks in the state folder from which a Recorder settles them.
+const manyAcks = 256
+
+// open finds the keys of the log. A later key than the trusted one counts if the log vouches
+// for it, which a Reader finds out.
+func (r *Recorder) open(ctx context.Context) error {
+	a, err := r.insist(ctx, http.MethodGet, ledger.NameOrigin, nil, ledger.MaxOriginBytes)
+	if err != nil {
+		return err
+	}
+	_, keys, err := r.parseKeys(a.body)
+	if err != nil {
+		return err
+	}
+	acks, err := r.state.numbered(acksFolder)
+	if err == nil && (len(keys) > 1 || len(acks) >= manyAcks) {
+		keys, err = r.vouchedKeys(ctx)
+	}
+	r.keys = keys
+	return err
+}
+
+// vouchedKeys returns the keys that the log vouches for.
+func (r *Recorder) vouchedKeys(ctx context.Context) (ledger.Keys, error) {
+	reader, err := Read(ctx, r.Place)
+	if err != nil {
+		return nil, err
+	}
+	return reader.log, reader.Close()
+}
+
+// Close ends the uploads and the connections.
+func (r *Recorder) Close() error {
+	r.cancel()
+	r.http.CloseIdleConnections()
+	return r.state.close()
+}
+
+// Put sends a blob. It is durable when a later Append returns without an error.
+func (r *Recorder) Put(blob []byte) (ledger.Blob, error) {
+	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
+	if len(blob) > ledger.MaxBlobBytes {
+		return b, fmt.Errorf("evidence of more than %d bytes", ledger.MaxBlobBytes)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uploads[b.SHA256] == nil {
+		u := &upload{blob: blob}
+		r.uploads[b.SHA256] = u
+		go func() { _ = r.upload(r.ctx, b, u) }() // Append sends it again if this fails
+	}
+	return b, nil
+}
+
+// upload sends a blob, unless it is stored.
+func (r *Recorder) upload(ctx context.Context, b ledger.Blob, u *upload) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return nil
+	}
+	if _, err := r.insist(ctx, http.MethodPut, evidencePath(b), u.blob, 0); err != nil {
+		return err
+	}
+	u.done = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.uploads, b.SHA256)
+	return nil
+}
+
+func evidencePath(b ledger.Blob) string { return "v1/evidence/" + b.SHA256.Hex() }
+
+// uploaded returns when all blobs so far are stored. Some of them are those of other records:
+// many records name one set of policies by way of their evidence.
+func (r *Recorder) uploaded(ctx context.Context) error {
+	r.mu.Lock()
+	pending := maps.Clone(r.uploads)
+	r.mu.Unlock()
+	for hash, u := range pending {
+		if err := r.upload(ctx, ledger.Blob{SHA256: hash}, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append records. The receipt is a promise of the server: it has an ack, and no checkpoint.
+func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
+	if err := r.uploaded(ctx); err != nil {
+		return ledger.Receipt{}, err
+	}
+	draft, err := rec.Draft()
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	a, err := r.insist(ctx, http.MethodPost, "v1/records", draft, maxRecordedBytes)
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	r.mu.Lock()
+	keys := r.keys
+	r.mu.Unlock()
+	receipt, err := check(keys, rec, draft, a.body)
+	if errors.Is(err, ledger.ErrUnknownKey) { // the log may have got a new key
+		if keys, readErr := r.vouchedKeys(ctx); readErr == nil {
+			r.mu.Lock()
+			r.keys = keys
+			r.mu.Unlock()
+			receipt, err = check(keys, rec, draft, a.body)
+		}
+	}
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	if err := r.remember(receipt.Ack); err != nil {
+		return ledger.Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// remember keeps an ack until a reader has seen that the log keeps it.
+func (r *Recorder) remember(a *ledger.Ack) error {
+	name := numberedName(acksFolder, a.Index)
+	err := r.state.keep(name, a.Note)
+	if errors.Is(err, errDiffers) {
+		return r.state.contradiction(fmt.Errorf("%w: it acknowledged two entries as entry %d", ledger.ErrForked, a.Index), name, a.Index, a.Note)
+	}
+	if err != nil {
+		return fmt.Errorf("it is entry %d, and the ack of the server could not be kept in the state folder: %s", a.Index, err)
+	}
+	return nil
+}
+
+// maxRecordedBytes is the maximum size of the answer to a draft.
+const maxRecordedBytes = 2*ledger.MaxEntryBytes + ledger.MaxAckBytes + 256
+
+// recorded is the answer to a draft.
+type recorded struct {
+	Ack   string `json:"ack"`
+	Again bool   `json:"again"`
+	Entry string `json:"entry"`
+	Index int64  `json:"index"`
+}
+
+// check holds an answer against the record that was sent, and against the keys of the log.
+func check(keys ledger.Keys, rec ledger.Record, draft, body []byte) (ledger.Receipt, error) {
+	wrong := func(what string) (ledger.Receipt, error) {
+		return ledger.Receipt{}, fmt.Errorf("%w: %s", ErrAnswer, what)
+	}
+	var doc recorded
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return wrong("to a record, what is no answer to one")
+	}
+	got, err := ledger.ParseRecord([]byte(doc.Entry))
+	if err != nil {
+		return wrong("an entry that is no record")
+	}
+	if has, err := got.Draft(); doc.Again {
+		if same, err := rec.After(got, doc.Index); err != nil || !same {
+			return wrong("the record of another run")
+		}
+	} else if err != nil || string(has) != string(draft) {
+		return wrong("an entry that is not the record that was sent")
+	}
+	ack, err := keys.OpenAck([]byte(doc.Ack))
+	switch {
+	case errors.Is(err, ledger.ErrUnknownKey):
+		return ledger.Receipt{}, fmt.Errorf("the ack: %w", err)
+	case err != nil:
+		return wrong("an ack that is none: " + err.Error())
+	case ack.Index != doc.Index || ack.Leaf != ledger.LeafHash([]byte(doc.Entry)):
+		return wrong("an ack of another entry")
+	}
+	return ledger.Receipt{Index: doc.Index, Record: got, Again: doc.Again, Ack: &ack}, nil
+}
+
+// Blob reads evidence and checks that the content fits its name.
+func (r *Recorder) Blob(b ledger.Blob) ([]byte, error) { return r.blob(r.ctx, b) }
+
+// insist sends a request until it has an answer that lasts, at most for the time of Wait.
+// The server answers the same record, and the same blob, again.
+func (r *Recorder) insist(ctx context.Context, method, path string, body []byte, most int64) (answer, error) {
+	deadline, pause := time.Now().Add(r.wait()), 250*time.Millisecond
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, ErrUnreachable)
+	defer cancel()
+	var last error
+	for {
+		a, err := r.send(ctx, method, path, body, most)
+		switch {
+		case err == nil && (a.status == http.StatusOK || a.status == http.StatusNoContent):
+			return a, nil
+		case err == nil && !a.passing():
+			return answer{}, a.refusal()
+		case err == nil:
+			err = a.refusal()
+		case !errors.Is(err, ErrUnreachable):
+			return answer{}, err
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			if time.Until(deadline) > 0 {
+				return answer{}, context.Cause(ctx)
+			}
+			return answer{}, fmt.Errorf("%w, for %s", last, r.wait())
+		case <-time.After(max(a.again, pause)):
+			pause = min(2*pause, 2*time.Second)
+		}
+	}
+}
+
+func (c *client) wait() time.Duration {
+	if c.Wait > 0 {
+		return c.Wait
+	}
+	return DefaultWait
+}
