@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// claims is the file claims.jsonl. It says which entry the log has, or is about to get,
+// for every run id. A line is an entry (a claim), or {"indexes":[N,…]} with the indexes of
+// the claims above it that have none yet, in their order. Claims are synced before their
+// entries are added to the log; indexes are not synced, because settle finds them again.
+type claims struct {
+	file *os.File
+	size int64 // bytes up to the last indexes
+
+	mu      sync.RWMutex // for reading indexes beside the writer
+	offsets []int64      // of the claim of each entry of the log
+	runs    map[runKey]story
+	last    string // timestamp of the last entry
+}
+
+// runKey is the beginning of the hash of a run id.
+type runKey [16]byte
+
+func keyOf(runID string) runKey {
+	sum := sha256.Sum256([]byte(runID))
+	return runKey(sum[:16])
+}
+
+// story has the indexes of the entries of a run. 0 means none: entry 0 is the genesis.
+type story struct{ begun, end int64 }
+
+// item is a record with its entry.
+type item struct {
+	record ledger.Record
+	entry  []byte
+}
+
+// newItem makes the entry of a record.
+func newItem(r ledger.Record) (item, error) {
+	entry, err := r.Entry()
+	return item{r, entry}, err
+}
+
+// parseItem reads an entry.
+func parseItem(entry []byte) (item, error) {
+	r, err := ledger.ParseRecord(entry)
+	return item{r, bytes.Clone(entry)}, err
+}
+
+const (
+	indexesPrefix = `{"indexes":[`
+	maxClaimLine  = 64 << 10 // a claim has at most 16 KiB, and the indexes of a batch have less
+)
+
+// load reads the file and returns the claims without index, which are its last lines. It
+// stops at a line that was torn, and at claims whose leaf hashes are not those of the log.
+// settle overwrites what follows.
+func (c *claims) load(size int64, leaf func(index, size int64) (tlog.Hash, error)) (open []item, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size, c.offsets, c.runs, c.last = 0, nil, map[runKey]story{}, ""
+	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, 0, 1<<62), maxClaimLine)
+	for at := int64(0); ; {
+		line, err := lines.ReadSlice('\n')
+		if err == io.EOF || errors.Is(err, bufio.ErrBufferFull) {
+			return open, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at += int64(len(line))
+		if bytes.HasPrefix(line, []byte(indexesPrefix)) {
+			if !bytes.Equal(line, c.indexLine(len(open))) {
+				return open, nil
+			}
+			for i, it := range open {
+				index := int64(len(c.offsets) + i)
+				if index >= size {
+					return nil, fmt.Errorf("the log has %d entries, and %s knows more: an old copy of the log was put back", size, nameClaims)
+				}
+				if h, err := leaf(index, size); err != nil || h != ledger.LeafHash(it.entry) {
+					return nil, err // the log has the right entries
+				}
+			}
+			c.place(open)
+			c.size, open = at, nil
+			continue
+		}
+		it, err := parseItem(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return open, nil
+		}
+		open = append(open, it)
+	}
+}
+
+// place gives the claims behind the last indexes the next indexes.
+func (c *claims) place(items []item) {
+	offset := c.size
+	for _, it := range items {
+		index := int64(len(c.offsets))
+		c.offsets, c.last = append(c.offsets, offset), it.record.Timestamp
+		offset += int64(len(it.entry)) + 1
+		if !it.record.Kind.OfRun() {
+			continue
+		}
+		key := keyOf(it.record.RunID)
+		of := c.runs[key]
+		if it.record.Kind.Ends() {
+			of.end = index
+		} else {
+			of.begun = index
+		}
+		c.runs[key] = of
+	}
+}
+
+// indexLine returns the line that gives the next indexes to a number of claims.
+func (c *claims) indexLine(claims int) []byte {
+	list := make([]int, claims)
+	for i := range list {
+		list[i] = len(c.offsets) + i
+	}
+	text, _ := json.Marshal(list) // numbers have a text
+	return fmt.Appendf(nil, "%s%s}\n", indexesPrefix[:len(indexesPrefix)-1], text)
+}
+
+// indexes returns the indexes of the entries of a run.
+func (c *claims) indexes(runID string) []int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	of := c.runs[keyOf(runID)]
+	list := slices.DeleteFunc([]int64{of.begun, of.end}, func(n int64) bool { return n == 0 })
+	slices.Sort(list)
+	return list
+}
+
+// entry returns the entry of an index.
+func (c *claims) entry(index int64) (item, error) {
+	b := make([]byte, ledger.MaxEntryBytes+1)
+	n, err := c.file.ReadAt(b, c.offsets[index])
+	if err != nil && err != io.EOF {
+		return item{}, err
+	}
+	entry, _, _ := bytes.Cut(b[:n], []byte("\n"))
+	it, err := parseItem(entry)
+	if err != nil {
+		return item{}, fmt.Errorf("%s was changed at entry %d: %w", nameClaims, index, err)
+	}
+	return it, nil
+}
+
+// write appends claims and syncs them. If that fails, it takes them back. An error that
+// wraps errTakenBack says that none is there.
+func (c *claims) write(items []item) error {
+	var b []byte
+	for _, it := range items {
+		b = append(append(b, it.entry...), '\n')
+	}
+	_, err := c.file.WriteAt(b, c.size)
+	if err == nil {
+		err = c.file.Sync()
+	}
+	if err == nil {
+		return nil
+	}
+	if failed := errors.Join(c.file.Truncate(c.size), c.file.Sync()); failed != nil {
+		return fmt.Errorf("%w; %w", err, failed)
+	}
+	return fmt.Errorf("%w: %w", errTakenBack, err)
+}
+
+// errTakenBack says that a write failed and left nothing.
+var errTakenBack = errors.New("the claims were taken back")
+
+// settled says that the log has the entries of the claims that were written last.
+func (c *claims) settled(items []item) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	line := c.indexLine(len(items))
+	c.place(items)
+	for _, it := range items {
+		c.size += int64(len(it.entry)) + 1
+	}
+	_, err := c.file.WriteAt(line, c.size)
+	c.size += int64(len(line))
+	return err
+}

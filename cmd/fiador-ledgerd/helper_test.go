@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// TestMain makes the test binary the program itself for tests that kill it.
+func TestMain(m *testing.M) {
+	if os.Getenv("FIADOR_LEDGERD_TEST") != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	quiet(&printer{to: io.Discard})
+	os.Exit(m.Run())
+}
+
+const testOrigin = "example.com/log"
+
+// buffer is a stream that several goroutines may use.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// place is the folder of a log with its key, clients and tokens.
+type place struct {
+	t      testing.TB
+	dir    string // of the log
+	key    string
+	file   string // of the clients
+	keys   ledger.Keys
+	tokens map[string]string
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	base := t.TempDir()
+	private, verifier, err := ledger.GenerateKey(rand.Reader, testOrigin)
+	check(t, err)
+	v, err := ledger.ParseVerifier(verifier)
+	check(t, err)
+	p := &place{t: t, dir: filepath.Join(base, "log"), key: filepath.Join(base, "key"), file: filepath.Join(base, "clients.json"),
+		keys: ledger.Keys{{Size: 1, Key: v}}, tokens: map[string]string{}}
+	check(t, os.WriteFile(p.key, []byte(private+"\n"), 0o600))
+	var members []string
+	for name, may := range map[string]string{"ci": "append", "reader": "read"} {
+		var out, member bytes.Buffer
+		if status := run(context.Background(), []string{"token", name, "--may", may}, &out, &member); status != 0 {
+			t.Fatalf("token: %s", &member)
+		}
+		p.tokens[name] = strings.TrimSpace(out.String())
+		members = append(members, strings.TrimPrefix(strings.TrimSpace(member.String()), "add to clients: "))
+	}
+	check(t, os.WriteFile(p.file, []byte(`{"clients":[`+strings.Join(members, ",")+`]}`), 0o644))
+	return p
+}
+
+func (p *place) args(more ...string) []string {
+	return append([]string{"--posix", p.dir, "--origin", testOrigin, "--key", p.key, "--listen", "127.0.0.1:0", "--clients", p.file}, more...)
+}
+
+// running is a server, in this process or in its own.
+type running struct {
+	*place
+	url    string
+	stderr *buffer
+	stop   func() error
+	kill   func()
+	signal func(os.Signal) error
+}
+
+// start starts a server in this process.
+func (p *place) start(c config, more ...string) *running {
+	p.t.Helper()
+	r, err := p.tryStart(c, more...)
+	if err != nil {
+		p.t.Fatalf("serve: %v\n%s", err, r.stderr)
+	}
+	return r
+}
+
+func (p *place) tryStart(c config, more ...string) (*running, error) {
+	p.t.Helper()
+	r := &running{place: p, stderr: new(buffer)}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
+	c.ready = func(a net.Addr) { ready <- a }
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- serve(ctx, p.args(more...), &printer{to: r.stderr}, c) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	p.t.Cleanup(func() { _ = r.stop(); r.discreet() })
+	select {
+	case a := <-ready:
+		r.url = "http://" + a.String()
+		return r, nil
+	case err := <-ended:
+		ended <- err
+		return r, err
+	}
+}
+
+// process starts a server as a process of its own.
+func (p *place) process(more ...string) *running {
+	p.t.Helper()
+	r := &running{place: p, stderr: new(buffer)}
+	cmd := exec.Command(os.Args[0], append([]string{"serve"}, p.args(more...)...)...)
+	cmd.Env = append(os.Environ(), "FIADOR_LEDGERD_TEST=1")
+	cmd.Stderr = r.stderr
+	check(p.t, cmd.Start())
+	wait := sync.OnceValue(cmd.Wait)
+	r.kill = func() { _ = cmd.Process.Kill(); _ = wait() }
+	r.stop = func() error { _ = cmd.Process.Signal(syscall.SIGTERM); return wait() }
+	r.signal = cmd.Process.Signal
+	p.t.Cleanup(func() { r.kill(); r.discreet() })
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if _, rest, ok := strings.Cut(r.stderr.String(), "listening on "); ok && strings.Contains(rest, "\n") {
+			r.url, _, _ = strings.Cut(rest, "\n")
+			return r
+		}
+		select {
+		case err := <-ended:
+			p.t.Fatalf("the server ended: %v\n%s", err, r.stderr)
+		default:
+		}
+	}
+	p.t.Fatalf("the server does not answer:\n%s", r.stderr)
+	return nil
+}
+
+// discreet checks that no line has a token or a path of the log.
+func (r *running) discreet() {
+	text := r.stderr.String()
+	for _, secret := range append([]string{r.dir}, slices.Collect(maps.Values(r.tokens))...) {
+		if strings.Contains(text, secret) {
+			r.t.Errorf("stderr has a token or a path: %s", text)
+		}
+	}
+}
+
+// reply is an answer to a request.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+	recordedWire
+	failureWire
+}
+
+var testClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// do sends a request. The status is 0 if no answer came.
+func (r *running) do(method, path, token string, body io.Reader) (out reply) {
+	req, err := http.NewRequest(method, r.url+path, body)
+	if err != nil {
+		panic(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := testClient.Do(req)
+	if err != nil {
+		return reply{body: []byte(err.Error())}
+	}
+	defer resp.Body.Close()
+	defer func() {
+		if bytes.Contains(out.body, []byte(r.dir)) {
+			panic("an answer has a path: " + string(out.body))
+		}
+	}()
+	out = reply{status: resp.StatusCode, header: resp.Header}
+	if out.body, err = io.ReadAll(resp.Body); err != nil {
+		return reply{body: []byte(err.Error())}
+	}
+	if resp.Header.Get("Content-Type") == contentJSON && method != http.MethodHead {
+		if canonical, err := canon.Parse(out.body, 1<<20); err != nil || string(canonical.Bytes())+"\n" != string(out.body) {
+			panic("an answer is not canonical: " + string(out.body))
+		}
+		_ = json.Unmarshal(out.body, &out.recordedWire)
+		_ = json.Unmarshal(out.body, &out.failureWire)
+	}
+	return out
+}
+
+func (r *running) get(path string) reply { return r.do("GET", path, r.tokens["reader"], nil) }
+
+func (r *running) post(rec ledger.Record) reply {
+	draft, err := rec.Draft()
+	if err != nil {
+		panic(err)
+	}
+	return r.do("POST", "/v1/records", r.tokens["ci"], bytes.NewReader(draft))
+}
+
+// accepted checks an answer as a client does, and returns the record of its entry.
+func (r *running) accepted(rec ledger.Record, got reply) ledger.Record {
+	r.t.Helper()
+	if got.status != 200 {
+		r.t.Fatalf("record: status %d: %s\n%s", got.status, got.body, r.stderr)
+	}
+	ack, err := r.keys.OpenAck([]byte(got.Ack))
+	check(r.t, err)
+	if ack.Index != got.Index || ack.Leaf != ledger.LeafHash([]byte(got.Entry)) {
+		r.t.Fatal("the ack is of another entry")
+	}
+	entry, err := ledger.ParseRecord([]byte(got.Entry))
+	check(r.t, err)
+	want, wantErr := rec.Draft()
+	have, haveErr := entry.Draft()
+	if wantErr != nil || haveErr != nil || !got.Again && !bytes.Equal(want, have) {
+		r.t.Fatalf("the entry %s is not the draft", got.Entry)
+	}
+	return entry
+}
+
+// log reads the whole log as an auditor does: it checks the checkpoint, the tree over the
+// entries, every tile, and the story of the records.
+func (r *running) log(least int64) []ledger.Record {
+	r.t.Helper()
+	var c ledger.Checkpoint
+	for end := time.Now().Add(6 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got := r.get("/checkpoint")
+		if got.status == 200 {
+			var err error
+			c, err = r.keys.OpenCheckpoint(got.body)
+			check(r.t, err)
+			if c.Size >= least {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("the checkpoint stays at %d entries, and %d were promised: %s", c.Size, least, got.body)
+		}
+	}
+	var hashes []tlog.Hash
+	stored := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		var list []tlog.Hash
+		for _, i := range indexes {
+			list = append(list, hashes[i])
+		}
+		return list, nil
+	})
+	var records []ledger.Record
+	open := map[string]ledger.Record{}
+	for n := int64(0); n*256 < c.Size; n++ {
+		width := min(256, c.Size-n*256)
+		bundle := r.get("/" + ledger.TilePath(tlog.Tile{H: 8, L: -1, N: n, W: int(width)}))
+		if bundle.status != 200 {
+			r.t.Fatalf("bundle %d: %s", n, bundle.body)
+		}
+		for b := bundle.body; len(b) > 0; {
+			size := int(b[0])<<8 + int(b[1])
+			entry := b[2 : 2+size]
+			b = b[2+size:]
+			more, err := tlog.StoredHashes(int64(len(records)), entry, stored)
+			check(r.t, err)
+			hashes = append(hashes, more...)
+			rec, err := ledger.ParseRecord(entry)
+			check(r.t, err)
+			if len(records) > 0 && rec.Timestamp < records[len(records)-1].Timestamp {
+				r.t.Fatalf("entry %d is before the one before it", len(records))
+			}
+			if rec.RunID != "" {
+				if old, ok := open[rec.RunID]; ok {
+					if same, err := rec.After(old, 0); same || err != nil {
+						r.t.Fatalf("entry %d cannot follow: %v", len(records), err)
+					}
+				}
+				open[rec.RunID] = rec
+			}
+			records = append(records, rec)
+		}
+	}
+	root, err := tlog.TreeHash(c.Size, stored)
+	check(r.t, err)
+	if int64(len(records)) != c.Size || root != c.Root {
+		r.t.Fatalf("the tree of %d entries is not the one of the checkpoint over %d", len(records), c.Size)
+	}
+	for _, t := range tlog.NewTiles(8, 0, c.Size) {
+		want, err := tlog.ReadTileData(t, stored)
+		check(r.t, err)
+		if got := r.get("/" + ledger.TilePath(t)); got.status != 200 || !bytes.Equal(got.body, want) {
+			r.t.Fatalf("tile %s is wrong: %d", ledger.TilePath(t), got.status)
+		}
+	}
+	return records
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hash(text string) canon.ContentHash { return canon.Sum([]byte(text)) }
+
+// begun and failed return records of a run.
+func begun(run string) ledger.Record {
+	return ledger.Record{Kind: ledger.KindBegun, RunID: run, IntentSHA256: hash("intent"), ExecutionMode: "execute-sandbox", Mode: "none",
+		Policy: "strict", PolicySHA256: hash("policy"), InputSHA256: hash("input"), BundleSHA256: hash("bundle"), Kernel: "1.0.0"}
+}
+
+func failedRun(run string) ledger.Record {
+	return ledger.Record{Kind: ledger.KindError, RunID: run, IntentSHA256: hash("intent"), ExecutionMode: "execute-sandbox", Mode: "none",
+		Policy: "strict", PolicySHA256: hash("policy"), Kernel: "1.0.0", Code: "RUN_E001"}
+}
+
+func decision(run string, evidence []byte) ledger.Record {
+	r := begun(run)
+	r.Kind, r.ResultKind, r.Accepted, r.Reasons = ledger.KindDecision, "BUNDLE", true, []string{}
+	r.DecisionSHA256, r.CanonicalSHA256, r.ResultSHA256 = hash("decision"), hash("canonical"), hash("result")
+	r.Evidence = ledger.Blob{SHA256: canon.Sum(evidence), Size: int64(len(evidence))}
+	return r
+}
+
+func (r *running) put(blob []byte) reply {
+	return r.do("PUT", "/v1/evidence/"+canon.Sum(blob).Hex(), r.tokens["ci"], bytes.NewReader(blob))
+}

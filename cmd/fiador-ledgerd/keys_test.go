@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// TestKeyAndToken: key makes a key that nobody else can read, and token adds a client to a
+// file. Nothing that stands there is lost.
+func TestKeyAndToken(t *testing.T) {
+	dir := t.TempDir()
+	key, file := filepath.Join(dir, "key"), filepath.Join(dir, "clients.json")
+	says := func(status int, text string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := run(context.Background(), args, &out, &errs); got != status || !strings.Contains(errs.String(), text) {
+			t.Fatalf("%q: exit status %d\n%s%s", args, got, &out, &errs)
+		}
+		return strings.TrimSpace(out.String())
+	}
+	verifier, err := ledger.ParseVerifier(says(0, "", "key", "--origin", testOrigin, "--key", key))
+	check(t, err)
+	signer, err := disk.ReadKey(key)
+	check(t, err)
+	if signer.Verifier().String() != verifier.String() {
+		t.Error("two keys")
+	}
+	says(2, "a key is never replaced", "key", "--origin", testOrigin, "--key", key)
+	says(2, "an origin", "key", "--origin", "a/ack", "--key", filepath.Join(dir, "other"))
+	if again, err := disk.ReadKey(key); err != nil || again.Verifier().String() != verifier.String() {
+		t.Errorf("the key is another one: %v", err)
+	}
+
+	first := says(0, "", "token", "ci", "--may", "append", "--clients", file)
+	second := says(0, "", "token", "auditor", "--may", "read", "--clients", file)
+	known, err := readClients(file)
+	check(t, err)
+	if c, ok := known.of(first); !ok || c.name != "ci" || !c.mayAppend {
+		t.Errorf("%+v, %t", c, ok)
+	}
+	if c, ok := known.of(second); !ok || c.name != "auditor" || c.mayAppend {
+		t.Errorf("%+v, %t", c, ok)
+	}
+	before, err := os.ReadFile(file)
+	check(t, err)
+	says(2, "give each client its own", "token", "ci", "--may", "read", "--clients", file)
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file changed: %v", err)
+	}
+	if strings.Contains(string(before), first) {
+		t.Error("the file has a token")
+	}
+	check(t, os.WriteFile(file, []byte("{"), 0o644))
+	says(2, "clients.json", "token", "b", "--may", "read", "--clients", file)
+}

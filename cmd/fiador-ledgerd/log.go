@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/transparency-dev/tessera"
+	"github.com/transparency-dev/tessera/api"
+	"github.com/transparency-dev/tessera/api/layout"
+	tposix "github.com/transparency-dev/tessera/storage/posix"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+	"k8s.io/klog/v2"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+const (
+	maxBatch        = 256
+	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
+	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
+	lastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
+)
+
+// tree is the log that Tessera keeps. One process has it open at a time.
+type tree struct {
+	appendEntry tessera.AddFn
+	reader      tessera.LogReader
+	shutdown    func(context.Context) error
+	stop        context.CancelFunc
+	signed      int64 // size of the checkpoint that was there
+	hashes      tile  // that leaf read last
+}
+
+// tile has the leaf hashes of up to 256 entries.
+type tile struct {
+	n     uint64
+	width uint8 // 0: it is full
+	nodes []byte
+}
+
+// decorator changes how entries are added. Tests put faults there.
+type decorator func(tessera.AddFn) tessera.AddFn
+
+// openTree opens the log in a folder, or makes it.
+func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error) {
+	checkpoint, err := os.ReadFile(filepath.Join(dir, layout.CheckpointPath))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var signed int64
+	if c, err := ledger.ParseCheckpoint(checkpoint); err == nil {
+		signed = c.Size
+	} else if len(checkpoint) > 0 {
+		return nil, fmt.Errorf("the log's checkpoint: %w", err)
+	}
+	guarded := &guard{Signer: signer, size: signed}
+	ctx, stop := context.WithCancel(context.Background())
+	driver, err := tposix.New(ctx, tposix.Config{Path: dir})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	options := tessera.NewAppendOptions().WithCheckpointSigner(guarded).WithBatching(maxBatch, batchAge).
+		WithCheckpointInterval(checkpointEvery).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint)
+	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, options)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	t := &tree{appendEntry: appender.Add, reader: reader, shutdown: shutdown, stop: stop, signed: signed}
+	if decorate != nil {
+		t.appendEntry = decorate(t.appendEntry)
+	}
+	return t, nil
+}
+
+// close waits until a checkpoint covers all entries, and stops Tessera.
+func (t *tree) close() error {
+	defer t.stop()
+	return t.shutdown(context.Background())
+}
+
+// size returns the number of durable entries.
+func (t *tree) size() (int64, error) {
+	n, err := t.reader.IntegratedSize(context.Background())
+	return int64(n), err
+}
+
+// add adds entries in order and returns when all are durable, or when every one of them
+// has failed or is durable. The first must get index next, and the others those after it.
+func (t *tree) add(next int64, items []item) error {
+	made := make([]*tessera.Entry, len(items))
+	for i, it := range items {
+		made[i] = tessera.NewEntry(it.entry)
+	}
+	futures := make([]tessera.IndexFuture, len(made))
+	for i, e := range made {
+		futures[i] = t.appendEntry(context.Background(), e)
+	}
+	var failed error
+	for i, future := range futures {
+		got, err := future()
+		if want := next + int64(i); err == nil && int64(got.Index) != want {
+			err = fmt.Errorf("the log gave index %d and not %d", got.Index, want)
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// leaf returns the leaf hash of an entry of the log, which has size entries.
+func (t *tree) leaf(index, size int64) (h tlog.Hash, err error) {
+	n := uint64(index) / layout.TileWidth
+	width := layout.PartialTileSize(0, n, uint64(size))
+	if len(t.hashes.nodes) == 0 || t.hashes.n != n || t.hashes.width != width {
+		nodes, err := t.reader.ReadTile(context.Background(), 0, n, width)
+		if err != nil {
+			return h, err
+		}
+		t.hashes = tile{n, width, nodes}
+	}
+	at := index % layout.TileWidth * tlog.HashSize
+	if int64(len(t.hashes.nodes)) < at+tlog.HashSize {
+		return h, fmt.Errorf("the log's tile %d is too short for entry %d", n, index)
+	}
+	return tlog.Hash(t.hashes.nodes[at : at+tlog.HashSize]), nil
+}
+
+// entries calls each with the entries from an index to the size of the log.
+func (t *tree) entries(from, size int64, each func(index int64, entry []byte) error) error {
+	for from < size {
+		n := uint64(from / layout.EntryBundleWidth)
+		raw, err := t.reader.ReadEntryBundle(context.Background(), n, layout.PartialTileSize(0, n, uint64(size)))
+		if err != nil {
+			return err
+		}
+		var bundle api.EntryBundle
+		if err := bundle.UnmarshalText(raw); err != nil {
+			return err
+		}
+		first := int64(n) * layout.EntryBundleWidth
+		end := min(size, first+layout.EntryBundleWidth)
+		if int64(len(bundle.Entries)) < end-first {
+			return fmt.Errorf("the log's bundle %d has %d entries and not %d", n, len(bundle.Entries), end-first)
+		}
+		for ; from < end; from++ {
+			if err := each(from, bundle.Entries[from-first]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// guard signs no tree that is smaller than one that it signed before, and no second tree
+// of one size. A log that was restored from an old copy would ask for that.
+type guard struct {
+	note.Signer
+	mu   sync.Mutex
+	size int64
+	text []byte
+}
+
+func (g *guard) Sign(text []byte) ([]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, rest, _ := bytes.Cut(text, []byte("\n"))
+	var size int64
+	if _, err := fmt.Sscanf(string(rest), "%d\n", &size); err != nil {
+		return nil, err
+	}
+	if size < g.size || size == g.size && g.text != nil && !bytes.Equal(g.text, text) {
+		return nil, fmt.Errorf("no checkpoint of %d entries is signed after another one of %d", size, g.size)
+	}
+	g.size, g.text = size, bytes.Clone(text)
+	return g.Signer.Sign(text)
+}
+
+// quiet makes the warnings of Tessera lines of ours, one a minute about each operation.
+func quiet(log *printer) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // temporary files that could not be removed
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for _, f := range [][2]string{{"logtostderr", "false"}, {"stderrthreshold", "FATAL"}, {"skip_headers", "true"}} {
+		_ = flags.Set(f[0], f[1]) // klog has these flags
+	}
+	klog.SetOutput(io.Discard)
+	klog.SetOutputBySeverity("WARNING", warnings{log})
+}
+
+// warnings is where klog writes warnings and errors.
+type warnings struct{ log *printer }
+
+func (w warnings) Write(line []byte) (int, error) {
+	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
+	w.log.complain("tessera: "+what, why)
+	return len(line), nil
+}

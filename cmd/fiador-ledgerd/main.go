@@ -1,0 +1,274 @@
+// Command fiador-ledgerd is a ledger server: it keeps one ledger for many machines. It
+// stores the records that clients send in a log of Tessera, in the order in which it takes
+// them, and answers with a signed promise. The protocol is specs/ledger-server.md.
+//
+// The order of what it does with a batch of records, and what a kill before each step
+// leaves:
+//
+//  1. read the claims of the same run ids; a record that is recorded already ends here;
+//  2. give the records their time and their submitter: nothing happened;
+//  3. write the entries to claims.jsonl and sync it: some lines, of which a torn one is
+//     cut off; the next start adds the others to the log;
+//  4. add the entries to the log, in the same order, which syncs them: the next start
+//     finds them in the log;
+//  5. append their indexes to claims.jsonl: the next start finds them too;
+//  6. sign the acks and answer: a client that sends a record again gets its first entry.
+//
+// Tessera signs a checkpoint over the log shortly after step 4. A failed step is never
+// answered with a promise. The writer then compares claims and log again before it takes
+// more records. The log is right where the two differ: claims.jsonl is made again from it,
+// and a claim is promised only if its leaf hash is the one of the log.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const usage = `usage:
+  fiador-ledgerd serve --posix DIR --origin NAME --key FILE --listen ADDR --clients FILE
+                       [--tls-cert FILE --tls-key FILE] [--public-read]
+  fiador-ledgerd key --origin NAME --key FILE
+  fiador-ledgerd token NAME --may append|read [--clients FILE]
+`
+
+// run executes a command and returns its exit status: 0, or 2 if it could not be done.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	log := &printer{to: stderr}
+	err := fmt.Errorf("%w: the command is serve, key or token", errUsage)
+	if len(args) > 0 {
+		switch args[0] {
+		case "serve":
+			quiet(log)
+			err = serve(ctx, args[1:], log, config{now: time.Now})
+		case "key":
+			err = key(args[1:], stdout)
+		case "token":
+			err = token(args[1:], stdout, stderr)
+		case "help", "-h", "--help":
+			err = flag.ErrHelp
+		}
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case err != nil:
+		log.printf("%v", err)
+		if errors.Is(err, errUsage) {
+			fmt.Fprint(stderr, usage)
+		}
+		return 2
+	}
+	return 0
+}
+
+var errUsage = errors.New("wrong arguments")
+
+// parse reads flags, of which each text is required unless optional says otherwise.
+func parse(flags *flag.FlagSet, args []string, optional ...string) error {
+	flags.SetOutput(io.Discard)
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("%q is not expected", flags.Arg(0))
+	}
+	flags.VisitAll(func(f *flag.Flag) {
+		if err == nil && f.Value.String() == "" && !slices.Contains(optional, f.Name) {
+			err = fmt.Errorf("--%s is missing", f.Name)
+		}
+	})
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUsage, err)
+}
+
+func token(args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("token", flag.ContinueOnError)
+	may, file := flags.String("may", "", ""), flags.String("clients", "", "")
+	if len(args) == 0 {
+		return fmt.Errorf("%w: the name of the client is missing", errUsage)
+	}
+	if err := parse(flags, args[1:], "clients"); err != nil {
+		return err
+	}
+	return newToken(args[0], *may, *file, stdout, stderr)
+}
+
+func key(args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("key", flag.ContinueOnError)
+	origin, file := flags.String("origin", "", ""), flags.String("key", "", "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	return newKey(*origin, *file, stdout)
+}
+
+// config is what serve is told.
+type config struct {
+	posix, origin, key, listen, clients, tlsCert, tlsKey string
+	public                                               bool
+
+	now      func() time.Time
+	decorate decorator              // in tests, faults
+	ready    func(address net.Addr) // in tests, called once it answers
+}
+
+// serve answers requests until a signal comes or ctx ends.
+func serve(ctx context.Context, args []string, log *printer, c config) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags.StringVar(&c.posix, "posix", "", "")
+	flags.StringVar(&c.origin, "origin", "", "")
+	flags.StringVar(&c.key, "key", "", "")
+	flags.StringVar(&c.listen, "listen", "", "")
+	flags.StringVar(&c.clients, "clients", "", "")
+	flags.StringVar(&c.tlsCert, "tls-cert", "", "")
+	flags.StringVar(&c.tlsKey, "tls-key", "", "")
+	flags.BoolVar(&c.public, "public-read", false, "")
+	if err := parse(flags, args, "tls-cert", "tls-key"); err != nil {
+		return err
+	}
+	if (c.tlsCert == "") != (c.tlsKey == "") {
+		return fmt.Errorf("%w: --tls-cert and --tls-key come together", errUsage)
+	}
+	signer, err := disk.ReadKey(c.key)
+	if err != nil {
+		return err
+	}
+	if signer.Origin() != c.origin {
+		return fmt.Errorf("the key is one of the log %q, and --origin is %q", signer.Origin(), c.origin)
+	}
+	known, err := readClients(c.clients)
+	if err != nil {
+		return err
+	}
+	listener, url, err := listen(c)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	store, err := openPosix(c.posix, signer)
+	if err != nil {
+		return err
+	}
+	log.hide(store.dir)
+	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), origin: store.origin, public: c.public, log: log}
+	s.clients.Store(&known)
+	if err := s.writer.begin(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return s.answer(ctx, listener, url, c)
+}
+
+// answer answers requests until ctx ends, and then those that are under way.
+func (s *server) answer(ctx context.Context, listener net.Listener, url string, c config) error {
+	writing, end := context.WithCancel(context.Background())
+	go s.writer.run(writing)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	h := s.httpServer()
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(listener) }()
+	s.log.printf("listening on %s", url)
+	if c.ready != nil {
+		c.ready(listener.Addr())
+	}
+	var err error
+	for ctx.Err() == nil && err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		case <-hangup:
+			s.readClients(c.clients)
+		}
+	}
+	s.writer.state.Store(stateEnding)
+	finish, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	err = errors.Join(err, h.Shutdown(finish))
+	end()
+	select {
+	case <-s.writer.ended:
+		s.log.printf("ended")
+		return err
+	case <-time.After(2 * lastCheckpoint):
+		return errors.Join(err, errors.New("the storage does not answer; the next start settles what was under way"))
+	}
+}
+
+// readClients reads the clients file again. If it is bad, the clients stay as they are.
+func (s *server) readClients(file string) {
+	next, err := readClients(file)
+	if err != nil {
+		s.log.printf("the clients stay as they were: %v", err)
+		return
+	}
+	s.clients.Store(&next)
+	s.log.printf("read %d clients", len(next))
+}
+
+// printer writes lines for people.
+type printer struct {
+	to io.Writer
+
+	mu     sync.Mutex
+	hidden string
+	said   map[string]time.Time
+}
+
+// hide keeps a path out of all lines.
+func (p *printer) hide(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hidden = path
+}
+
+func (p *printer) printf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	if p.hidden != "" {
+		text = strings.ReplaceAll(text, p.hidden, "DIR")
+	}
+	fmt.Fprintf(p.to, "fiador-ledgerd: %s\n", strings.ReplaceAll(text, "\n", "; "))
+}
+
+// complain says what goes wrong, and why, once a minute.
+func (p *printer) complain(what string, err any) {
+	p.mu.Lock()
+	quiet := time.Since(p.said[what]) < time.Minute
+	if !quiet {
+		if p.said == nil {
+			p.said = map[string]time.Time{}
+		}
+		p.said[what] = time.Now()
+	}
+	p.mu.Unlock()
+	if !quiet {
+		p.printf("%s: %v", what, err)
+	}
+}
+
+func discard() *stdlog.Logger { return stdlog.New(io.Discard, "", 0) }

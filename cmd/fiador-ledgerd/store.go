@@ -1,0 +1,295 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// storage is where a log and its evidence are kept.
+type storage interface {
+	// resource reads the checkpoint or a tile by its path.
+	resource(name string) ([]byte, error)
+	// blob opens evidence. A missing blob is fs.ErrNotExist.
+	blob(h canon.ContentHash) (content io.ReadCloser, size int64, err error)
+	// hasBlob says whether evidence of this size is there and durable.
+	hasBlob(b ledger.Blob) (bool, error)
+	// putBlob stores evidence. It is durable when putBlob returns.
+	putBlob(h canon.ContentHash, content io.Reader) error
+	// lead takes the right to write, or returns errBusy.
+	lead(decorate decorator) (*lead, error)
+}
+
+var (
+	errBusy     = errors.New("another server has the lock")
+	errHash     = errors.New("the content has another hash")
+	errNotEmpty = errors.New("the folder has files and no origin.json: name a new folder, or one of a ledger server")
+)
+
+// The names in the folder of a log.
+const (
+	nameLock     = "lock"
+	nameClaims   = "claims.jsonl"
+	nameLog      = "log" // as C2SP tlog-tiles wants it: checkpoint, tile/…
+	nameEvidence = "evidence/sha256"
+	nameIncoming = "evidence/incoming" // blobs that are being written
+	nextOrigin   = ledger.NameOrigin + ".next"
+)
+
+// posix is a storage in a folder of a local file system.
+type posix struct {
+	root   *os.Root
+	dir    string
+	signer *ledger.Signer
+	origin []byte // origin.json
+	fresh  bool   // the folder has no origin.json yet
+}
+
+// openPosix opens the folder of a log, or makes it.
+func openPosix(dir string, signer *ledger.Signer) (*posix, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &posix{root: root, dir: dir, signer: signer}
+	return p, p.readOrigin()
+}
+
+// readOrigin reads origin.json and checks that the log and its key are the server's. A
+// folder without it must be one where a log can be made.
+func (p *posix) readOrigin() error {
+	names, err := fs.ReadDir(p.root.FS(), ".") // before the file, which another server may just make
+	if err != nil {
+		return err
+	}
+	have, err := p.root.ReadFile(ledger.NameOrigin)
+	if p.fresh = errors.Is(err, fs.ErrNotExist); p.fresh {
+		for _, n := range names {
+			if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nextOrigin}, n.Name()) {
+				return errNotEmpty
+			}
+		}
+		p.origin, err = ledger.Keys{{Size: 1, Key: p.signer.Verifier()}}.Marshal()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	keys, err := ledger.ParseKeys(have)
+	switch {
+	case err != nil:
+		return err
+	case keys.Origin() != p.signer.Origin():
+		return fmt.Errorf("the folder has the log %q and not %q", keys.Origin(), p.signer.Origin())
+	case keys.Now().String() != p.signer.Verifier().String():
+		return fmt.Errorf("the log %q has another key: %s", keys.Origin(), keys.Now())
+	}
+	p.origin = have
+	return nil
+}
+
+// finish marks a new log as complete: its genesis is durable.
+func (p *posix) finish() error {
+	if !p.fresh {
+		return nil
+	}
+	f, err := p.root.OpenFile(nextOrigin, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(p.origin)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = p.root.Rename(nextOrigin, ledger.NameOrigin)
+	}
+	if err == nil {
+		err = p.sync(".")
+	}
+	p.fresh = err != nil
+	return err
+}
+
+// sync makes the names in a folder durable.
+func (p *posix) sync(name string) error {
+	d, err := p.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (p *posix) resource(name string) ([]byte, error) { return p.root.ReadFile(nameLog + "/" + name) }
+
+func blobName(h canon.ContentHash) string {
+	digits := h.Hex()
+	return nameEvidence + "/" + digits[:2] + "/" + digits[2:]
+}
+
+func (p *posix) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
+	f, err := p.root.Open(blobName(h))
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+func (p *posix) hasBlob(b ledger.Blob) (bool, error) {
+	info, err := p.root.Stat(blobName(b.SHA256))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || info.Size() != b.Size {
+		return false, err
+	}
+	return true, p.keepName(b.SHA256, info)
+}
+
+// keepName makes the name of a blob durable. A blob that is read-only was kept before.
+func (p *posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o222 == 0 {
+		return nil
+	}
+	name := blobName(h)
+	if err := errors.Join(p.sync(path.Dir(name)), p.sync(nameEvidence)); err != nil {
+		return err
+	}
+	return p.root.Chmod(name, 0o444)
+}
+
+func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
+	sum := sha256.New()
+	if info, err := p.root.Stat(blobName(h)); err == nil {
+		size, err := io.Copy(sum, content)
+		switch {
+		case err != nil:
+			return &readError{err}
+		case hex.EncodeToString(sum.Sum(nil)) != h.Hex():
+			return errHash
+		case size != info.Size():
+			return fmt.Errorf("the stored blob %s has %d bytes and not %d: put it back from a copy, or remove it", h, info.Size(), size)
+		}
+		return p.keepName(h, info)
+	}
+	next := nameIncoming + "/" + rand.Text()
+	f, err := p.root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	from := &source{Reader: content}
+	_, err = io.Copy(io.MultiWriter(f, sum), from)
+	switch {
+	case from.err != nil:
+		err = &readError{from.err}
+	case err == nil && hex.EncodeToString(sum.Sum(nil)) != h.Hex():
+		err = errHash
+	case err == nil:
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = p.root.MkdirAll(path.Dir(blobName(h)), 0o755)
+	}
+	if err == nil {
+		err = p.root.Rename(next, blobName(h))
+	}
+	if err != nil {
+		return errors.Join(err, p.root.Remove(next))
+	}
+	info, err := p.root.Stat(blobName(h))
+	if err != nil {
+		return err
+	}
+	return p.keepName(h, info)
+}
+
+// source notes whether reading failed, because writing may fail too.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// readError says that the content of a blob did not come.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
+
+func (p *posix) lead(decorate decorator) (*lead, error) {
+	lock, err := p.lock()
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*lead, error) { return nil, errors.Join(err, lock.Close()) }
+	if err := p.readOrigin(); err != nil { // the server before may have made it
+		return fail(err)
+	}
+	if err := errors.Join(p.root.RemoveAll(nameIncoming), p.root.MkdirAll(nameIncoming, 0o755), p.root.MkdirAll(nameEvidence, 0o755), p.sync("evidence")); err != nil {
+		return fail(err)
+	}
+	file, err := p.root.OpenFile(nameClaims, os.O_RDWR|os.O_CREATE, 0o644)
+	if err == nil {
+		err = p.sync(".")
+	}
+	if err != nil {
+		return fail(err)
+	}
+	t, err := openTree(filepath.Join(p.dir, nameLog), p.signer.NoteSigner(), decorate)
+	if err != nil {
+		return fail(errors.Join(err, file.Close()))
+	}
+	return &lead{tree: t, claims: &claims{file: file}, fresh: p.fresh, finish: p.finish, unlock: lock.Close}, nil
+}
+
+// lock takes the lock of the folder. It ends with the process, or when the file is closed.
+func (p *posix) lock() (*os.File, error) {
+	f, err := p.root.OpenFile(nameLock, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errBusy
+	}
+	if err == nil {
+		var held, named fs.FileInfo
+		held, err = f.Stat()
+		if err == nil {
+			named, err = p.root.Stat(nameLock)
+		}
+		if err == nil && !os.SameFile(held, named) {
+			err = errBusy // replaced meanwhile
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

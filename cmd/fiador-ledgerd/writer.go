@@ -1,0 +1,436 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+const (
+	maxWaiting = 1024 // drafts that wait for the writer; more are refused as busy
+	tryAgain   = time.Second
+)
+
+// writer takes drafts and makes them entries of the log, one batch after another. Its
+// goroutine alone has the fields below lead.
+type writer struct {
+	store    storage
+	signer   *ledger.Signer
+	now      func() time.Time
+	log      *printer
+	decorate decorator
+
+	drafts chan *draft
+	ended  chan struct{} // closed when run returns
+	state  atomic.Int32
+	claims atomic.Pointer[claims] // of the lead, for reading
+
+	lead *lead    // nil while another server writes
+	held []*draft // for the next batch
+}
+
+// The states of a writer.
+const (
+	stateStandby int32 = iota // another server writes
+	stateWriting
+	stateFailed
+	stateEnding
+)
+
+// lead is the right to write to a log, and what is written.
+type lead struct {
+	tree   *tree
+	claims *claims
+	fresh  bool         // the log is new, and may have no genesis yet
+	finish func() error // marks a new log as complete
+	unlock func() error
+}
+
+// draft is a record that a client sent, and waits for its outcome.
+type draft struct {
+	record   ledger.Record
+	evidence bool // the server has the blob that the record names
+	done     chan outcome
+}
+
+// outcome answers a draft: with the entry, or with a failure.
+type outcome struct {
+	again bool
+	index int64
+	entry []byte
+	ack   []byte
+	*failure
+}
+
+func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log *printer, decorate decorator) *writer {
+	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
+		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
+}
+
+// submit gives a draft to the writer and waits for its outcome.
+func (w *writer) submit(ctx context.Context, d *draft) outcome {
+	if f := w.refusal(); f != nil {
+		return outcome{failure: f}
+	}
+	d.done = make(chan outcome, 1)
+	select {
+	case w.drafts <- d:
+	default:
+		return outcome{failure: busy("too many records wait")}
+	}
+	select {
+	case out := <-d.done:
+		return out
+	case <-w.ended:
+		return outcome{failure: busy("the server ends")}
+	case <-ctx.Done():
+		return outcome{failure: busy("the record waited too long; it may still be recorded")}
+	}
+}
+
+// refusal says why the writer takes nothing now, or returns nil.
+func (w *writer) refusal() *failure {
+	switch w.state.Load() {
+	case stateWriting:
+		return nil
+	case stateFailed:
+		return storageFailed()
+	case stateEnding:
+		return busy("the server ends")
+	default:
+		return busy("another server writes to this log")
+	}
+}
+
+// begin takes the lead if no other server has it. An error means that the log cannot be
+// written to.
+func (w *writer) begin() error {
+	err := w.takeLead()
+	if errors.Is(err, errBusy) {
+		w.log.printf("another server writes to this log; this one waits")
+		return nil
+	}
+	if err != nil {
+		err = errors.Join(err, w.giveUp())
+	}
+	return err
+}
+
+func (w *writer) takeLead() (err error) {
+	if w.lead, err = w.store.lead(w.decorate); err != nil {
+		return err
+	}
+	return w.settle()
+}
+
+func (w *writer) giveUp() error {
+	l := w.lead
+	if l == nil {
+		return nil
+	}
+	w.lead = nil
+	return errors.Join(l.tree.close(), l.claims.file.Close(), l.unlock())
+}
+
+// run writes batches until ctx ends. It waits for the lead if begin did not get it.
+func (w *writer) run(ctx context.Context) {
+	defer close(w.ended)
+	for ctx.Err() == nil {
+		if w.state.Load() == stateWriting {
+			w.batches(ctx)
+			continue
+		}
+		if w.pause(ctx); ctx.Err() != nil {
+			break
+		}
+		again := w.takeLead
+		if w.lead != nil {
+			again = w.settle
+		}
+		switch err := again(); {
+		case err == nil:
+			w.log.printf("this server writes to the log now")
+		case errors.Is(err, errBusy):
+			w.state.Store(stateStandby)
+		default:
+			w.log.complain("the log cannot be written to", err)
+			w.state.Store(stateFailed)
+		}
+	}
+	if err := w.giveUp(); err != nil {
+		w.log.printf("the log was not closed well: %v", err)
+	}
+}
+
+// pause waits, and refuses drafts meanwhile.
+func (w *writer) pause(ctx context.Context) {
+	end := time.NewTimer(tryAgain)
+	defer end.Stop()
+	for {
+		select {
+		case d := <-w.drafts:
+			d.done <- outcome{failure: w.refusal()}
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// batches writes batches until ctx ends or one fails.
+func (w *writer) batches(ctx context.Context) {
+	for {
+		batch := w.held
+		w.held = nil
+		if len(batch) == 0 {
+			select {
+			case d := <-w.drafts:
+				batch = append(batch, d)
+			case <-ctx.Done():
+				return
+			}
+		}
+		for len(batch) < maxBatch && len(w.drafts) > 0 {
+			batch = append(batch, <-w.drafts)
+		}
+		if err := w.write(batch); err != nil {
+			w.log.printf("records were not written: %v", err)
+			if !errors.Is(err, errTakenBack) {
+				w.state.Store(stateFailed)
+				return
+			}
+		}
+	}
+}
+
+// batch is what becomes entries of the log together.
+type batch struct {
+	items  []item
+	first  int64      // the index that the first gets
+	drafts [][]*draft // those that each item answers
+	byRun  map[string]int
+}
+
+// write makes one batch of drafts entries of the log, and answers them.
+func (w *writer) write(drafts []*draft) error {
+	b := &batch{first: int64(len(w.lead.claims.offsets)), byRun: map[string]int{}}
+	now := w.now()
+	for i, d := range drafts {
+		if err := w.decide(b, d, now); err != nil {
+			fail(drafts[i:])
+			fail(b.drafts...)
+			return err
+		}
+	}
+	if err := w.record(b.items); err != nil {
+		fail(b.drafts...)
+		return err
+	}
+	for i, it := range b.items {
+		for n, d := range b.drafts[i] {
+			w.answer(d, entry{b.first + int64(i), it}, n > 0)
+		}
+	}
+	return nil
+}
+
+// fail answers drafts without a promise: they may be recorded later, or never.
+func fail(lists ...[]*draft) {
+	for _, list := range lists {
+		for _, d := range list {
+			d.done <- outcome{failure: storageFailed()}
+		}
+	}
+}
+
+// decide answers a draft that is recorded already or cannot follow its run, and puts
+// another one into the batch.
+func (w *writer) decide(b *batch, d *draft, now time.Time) error {
+	claims, rec := w.lead.claims, d.record
+	if i, ok := b.byRun[rec.RunID]; ok {
+		if same, err := rec.After(b.items[i].record, b.first+int64(i)); same && err == nil {
+			b.drafts[i] = append(b.drafts[i], d)
+		} else {
+			w.held = append(w.held, d) // Tessera may take the entries of one batch in another order
+		}
+		return nil
+	}
+	first, again, err := w.recorded(rec)
+	switch {
+	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrEnded):
+		d.done <- outcome{failure: unfit(err)}
+		return nil
+	case err != nil:
+		return err
+	case again:
+		w.answer(d, first, true)
+		return nil
+	case !d.evidence:
+		d.done <- outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}}
+		return nil
+	}
+	rec.Stamp(now, claims.last)
+	it, err := newItem(rec)
+	if err != nil {
+		d.done <- outcome{failure: notRecord(err)}
+		return nil
+	}
+	b.byRun[rec.RunID] = len(b.items)
+	b.items, b.drafts = append(b.items, it), append(b.drafts, []*draft{d})
+	return nil
+}
+
+// entry is an item at its index.
+type entry struct {
+	index int64
+	item
+}
+
+// recorded says whether the log has a record already, and at which entry. It returns
+// ErrConflict or ErrEnded if the record cannot follow what the log has of its run.
+func (w *writer) recorded(rec ledger.Record) (first entry, again bool, err error) {
+	claims, tree := w.lead.claims, w.lead.tree
+	for _, index := range claims.indexes(rec.RunID) {
+		old, err := claims.entry(index)
+		if err != nil {
+			return entry{}, false, err
+		}
+		if h, err := tree.leaf(index, int64(len(claims.offsets))); err != nil || h != ledger.LeafHash(old.entry) {
+			return entry{}, false, errors.Join(fmt.Errorf("%s was changed at entry %d", nameClaims, index), err)
+		}
+		same, err := rec.After(old.record, index)
+		if err != nil {
+			return entry{}, false, err
+		}
+		if same {
+			first, again = entry{index, old}, true
+		}
+	}
+	return first, again, nil
+}
+
+// answer gives a draft the ack of a durable entry.
+func (w *writer) answer(d *draft, e entry, again bool) {
+	ack, err := w.signer.Ack(e.index, ledger.LeafHash(e.entry))
+	if err != nil {
+		w.log.printf("an ack was not signed: %v", err)
+		d.done <- outcome{failure: storageFailed()}
+		return
+	}
+	d.done <- outcome{again: again, index: e.index, entry: e.entry, ack: ack.Note}
+}
+
+// record claims entries, adds them to the log and marks the claims with their indexes.
+func (w *writer) record(items []item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if err := w.lead.claims.write(items); err != nil {
+		return err
+	}
+	if err := w.lead.tree.add(int64(len(w.lead.claims.offsets)), items); err != nil {
+		return err
+	}
+	return w.lead.claims.settled(items)
+}
+
+// settle brings claims and log together, and makes the writer ready. Whatever the log has
+// beyond the indexes of the claims gets its index; claims that the log does not have are
+// added to it. A new log gets its genesis.
+func (w *writer) settle() error {
+	claims, tree := w.lead.claims, w.lead.tree
+	size, err := tree.size()
+	if err != nil {
+		return err
+	}
+	if size < tree.signed {
+		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back", size, tree.signed)
+	}
+	open, err := claims.load(size, tree.leaf)
+	if err != nil {
+		return err
+	}
+	// The open claims were perhaps never synced. They are written again.
+	if err := claims.file.Truncate(claims.size); err != nil {
+		return err
+	}
+	if open, err = w.adopt(open, size); err != nil {
+		return err
+	}
+	if size == 0 && len(open) == 0 {
+		if !w.lead.fresh {
+			return errors.New("the log has no entries, and origin.json says that it had: put them back")
+		}
+		genesis := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: w.signer.Origin(), Key: w.signer.Verifier().String()}
+		genesis.Stamp(w.now(), "")
+		it, err := newItem(genesis)
+		if err != nil {
+			return err
+		}
+		open = []item{it}
+	}
+	if err := w.record(open); err != nil {
+		return err
+	}
+	if w.lead.fresh && len(claims.offsets) > 1 {
+		return errors.New("origin.json is gone, and the log is not new: put it back")
+	}
+	if err := w.lead.finish(); err != nil {
+		return err
+	}
+	w.lead.fresh = false
+	w.claims.Store(claims)
+	w.state.Store(stateWriting)
+	return nil
+}
+
+// adopt claims the entries of the log that have no claim with an index, and returns the
+// open claims that are not among them. It drops those that cannot follow any more.
+func (w *writer) adopt(open []item, size int64) ([]item, error) {
+	claims, tree := w.lead.claims, w.lead.tree
+	var found []item
+	flush := func() error {
+		if len(found) == 0 {
+			return nil
+		}
+		if err := claims.write(found); err != nil {
+			return err
+		}
+		err := claims.settled(found)
+		found = nil
+		return err
+	}
+	err := tree.entries(int64(len(claims.offsets)), size, func(index int64, entry []byte) error {
+		it, err := parseItem(entry)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		if h, err := tree.leaf(index, size); err != nil || h != ledger.LeafHash(entry) {
+			return errors.Join(fmt.Errorf("entry %d of the log is not the one of its tree", index), err)
+		}
+		if i := slices.IndexFunc(open, func(o item) bool { return bytes.Equal(o.entry, entry) }); i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+		if found = append(found, it); len(found) < maxBatch {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(open, func(o item) bool {
+		_, same, err := w.recorded(o.record)
+		return same || err != nil || o.record.Timestamp < claims.last
+	}), nil
+}
