@@ -65,10 +65,17 @@ const (
 	maxClaimLine  = 64 << 10 // a claim has at most 16 KiB, and the indexes of a batch have less
 )
 
+// leaves is a log, as far as claims are held against it.
+type leaves interface {
+	leaf(index, size int64) (tlog.Hash, error)
+	// holds says whether the entry at an index has the leaf hash that the log has for it.
+	holds(index, size int64) error
+}
+
 // load reads the file and returns the claims without index, which are its last lines. It
 // stops at a line that was torn, and at claims whose leaf hashes are not those of the log.
 // settle overwrites what follows.
-func (c *claims) load(size int64, leaf func(index, size int64) (tlog.Hash, error)) (open []item, err error) {
+func (c *claims) load(size int64, log leaves) (open []item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size, c.offsets, c.runs, c.last = 0, nil, map[runKey]story{}, ""
@@ -91,8 +98,8 @@ func (c *claims) load(size int64, leaf func(index, size int64) (tlog.Hash, error
 				if index >= size {
 					return nil, fmt.Errorf("the log has %d entries, and %s knows more: an old copy of the log was put back", size, nameClaims)
 				}
-				if h, err := leaf(index, size); err != nil || h != ledger.LeafHash(it.entry) {
-					return nil, err // the log has the right entries
+				if h, err := log.leaf(index, size); err != nil || h != ledger.LeafHash(it.entry) {
+					return nil, errors.Join(err, log.holds(index, size)) // nil: the log has the right entries
 				}
 			}
 			c.place(open)
@@ -184,7 +191,7 @@ func (c *claims) write(items []item) error {
 }
 
 // errTakenBack says that a write failed and left nothing.
-var errTakenBack = errors.New("the claims were taken back")
+var errTakenBack = errors.New("nothing was written to " + nameClaims)
 
 // settled says that the log has the entries of the claims that were written last.
 func (c *claims) settled(items []item) error {

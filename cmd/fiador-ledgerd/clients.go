@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/kernel/canon"
@@ -150,7 +151,18 @@ func newToken(name, may, file string, stdout, stderr io.Writer) error {
 // addClient adds a client to the clients file, or makes the file. The file is replaced as a
 // whole.
 func addClient(file string, member clientWire) error {
-	wire := clientsWire{}
+	lock, err := os.OpenFile(file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	wire, mode := clientsWire{}, fs.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
 	text, err := os.ReadFile(file)
 	if err == nil {
 		if _, err := parseClients(text); err != nil {
@@ -173,7 +185,7 @@ func addClient(file string, member clientWire) error {
 		return err
 	}
 	defer root.Close()
-	f, err := durable.Create(root, filepath.Base(file), 0o644)
+	f, err := durable.Create(root, filepath.Base(file), mode)
 	if err != nil {
 		return err
 	}

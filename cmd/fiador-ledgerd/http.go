@@ -25,9 +25,11 @@ const (
 	recordTime  = 10 * time.Second // for the body of a record
 	blobTime    = 2 * time.Minute  // for a blob in either direction
 	answerTime  = 25 * time.Second // for an answer to a record
-	idleTime    = 2 * time.Minute
-	maxMessage  = 1000 // bytes; escapes make at most six of one
-	retryAfter  = 1    // seconds
+	idleTime    = 10 * time.Second
+	maxBlobs    = 128 // blobs that are read or written at a time
+	maxStreams  = 64  // requests at a time on one connection of HTTP/2
+	maxMessage  = 600 // bytes; escapes make at most six of one
+	retryAfter  = 1   // seconds
 	contentJSON = "application/json"
 )
 
@@ -39,7 +41,22 @@ type server struct {
 	public  bool   // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[clients]
 	log     *printer
+	blobs   places
 }
+
+// places is how many things of a kind go on. Each blob needs an open file, and Tessera ends the
+// process when it cannot open one.
+type places struct{ taken atomic.Int32 }
+
+func (p *places) enter() bool {
+	if p.taken.Add(1) <= maxBlobs {
+		return true
+	}
+	p.leave()
+	return false
+}
+
+func (p *places) leave() { p.taken.Add(-1) }
 
 // failure is an answer that is no success.
 type failure struct {
@@ -85,7 +102,7 @@ func (s *server) httpServer() *http.Server {
 	return &http.Server{
 		Handler: s, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ReadTimeout: blobTime, WriteTimeout: 2 * blobTime,
-		ErrorLog: discard(),
+		ErrorLog: discard(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }
 
@@ -133,10 +150,10 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) *failure {
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	want := func(method string, right right, answer func(client) *failure) *failure {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
-			return &failure{400, "request", "this path wants " + method}
+			return &failure{400, "request", "use " + method + " for this path"}
 		}
 		if r.URL.RawQuery != "" {
-			return &failure{400, "request", "no path has a query"}
+			return &failure{400, "request", "a query (after ?) is not allowed"}
 		}
 		who, f := s.client(r, right)
 		if f != nil {
@@ -148,7 +165,7 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) *failure {
 	hash, isBlob := strings.CutPrefix(path, "v1/evidence/")
 	switch {
 	case r.URL.RawPath != "":
-		return missing("no path has escapes")
+		return missing("a path with %-escapes does not exist")
 	case path == "checkpoint":
 		return want(http.MethodGet, mayRead, func(client) *failure { return s.getCheckpoint(w) })
 	case path == ledger.NameOrigin:
@@ -244,9 +261,13 @@ func (s *server) getTile(w http.ResponseWriter, path string) *failure {
 	if f != nil {
 		return f
 	}
+	nodes := c.Size >> (ledger.TileHeight * min(max(t.L, 0), 7)) // of that level
+	if t.L > 7 || t.N > nodes/ledger.TileWidth {
+		return missing("the checkpoint does not cover this tile")
+	}
 	covered := t // as wide as the tree has it
-	covered.W = int(min(c.Size>>(ledger.TileHeight*min(max(t.L, 0), 7))-t.N*ledger.TileWidth, ledger.TileWidth))
-	if t.L > 7 || t.W > covered.W {
+	covered.W = int(min(nodes-t.N*ledger.TileWidth, ledger.TileWidth))
+	if t.W > covered.W {
 		return missing("the checkpoint does not cover this tile")
 	}
 	b, err := s.readTile(t, covered)
@@ -259,7 +280,11 @@ func (s *server) getTile(w http.ResponseWriter, path string) *failure {
 	}
 	w.Header().Set("Cache-Control", "no-cache")
 	if t.W == ledger.TileWidth {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		who := "private"
+		if s.public {
+			who = "public"
+		}
+		w.Header().Set("Cache-Control", who+", max-age=31536000, immutable")
 	}
 	send(w, 200, "application/octet-stream", b)
 	return nil
@@ -312,6 +337,10 @@ func (s *server) getBlob(w http.ResponseWriter, r *http.Request, digits string) 
 	if !hash.Valid() {
 		return missing("a blob has a name of 64 lower-case hex digits")
 	}
+	if !s.blobs.enter() {
+		return busy("too many blobs are read and written")
+	}
+	defer s.blobs.leave()
 	content, size, err := s.store.blob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing("there is no such blob")
@@ -344,6 +373,10 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 	if r.ContentLength > ledger.MaxBlobBytes {
 		return large
 	}
+	if !s.blobs.enter() {
+		return busy("too many blobs are read and written")
+	}
+	defer s.blobs.leave()
 	err := s.store.putBlob(hash, http.MaxBytesReader(w, r.Body, ledger.MaxBlobBytes))
 	switch {
 	case err == nil:
@@ -352,11 +385,11 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 	case errors.As(err, new(*http.MaxBytesError)):
 		return large
 	case errors.Is(err, errHash):
-		return &failure{422, "record", "the body has not the hash of the path"}
+		return &failure{422, "record", "the SHA-256 of the body is not the one in the path"}
 	case errors.As(err, new(*readError)):
-		return &failure{400, "request", "the body did not come"}
+		return &failure{400, "request", "the body was not received completely"}
 	}
-	s.log.printf("a blob was not written: %v", err)
+	s.log.complain("a blob was not written", err)
 	return storageFailed()
 }
 
@@ -372,7 +405,7 @@ func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who client) 
 		return &failure{413, "large", fmt.Sprintf("a record has at most %d bytes", ledger.MaxEntryBytes)}
 	}
 	if err != nil {
-		return &failure{400, "request", "the body did not come"}
+		return &failure{400, "request", "the body was not received completely"}
 	}
 	_ = deadline(time.Now().Add(recordTime + answerTime))
 	record, err := ledger.ParseDraft(body)

@@ -38,6 +38,7 @@ type tree struct {
 	reader      tessera.LogReader
 	shutdown    func(context.Context) error
 	stop        context.CancelFunc
+	dir         string
 	signed      int64 // size of the checkpoint that was there
 	hashes      tile  // that leaf read last
 }
@@ -59,10 +60,15 @@ func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error)
 		return nil, err
 	}
 	var signed int64
-	if c, err := ledger.ParseCheckpoint(checkpoint); err == nil {
+	if err == nil {
+		c, err := ledger.ParseCheckpoint(checkpoint)
+		if err != nil {
+			return nil, fmt.Errorf("the log's checkpoint: %w", err)
+		}
 		signed = c.Size
-	} else if len(checkpoint) > 0 {
-		return nil, fmt.Errorf("the log's checkpoint: %w", err)
+	}
+	if err := syncTree(dir); err != nil {
+		return nil, err
 	}
 	guarded := &guard{Signer: signer, size: signed}
 	ctx, stop := context.WithCancel(context.Background())
@@ -78,11 +84,41 @@ func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error)
 		stop()
 		return nil, err
 	}
-	t := &tree{appendEntry: appender.Add, reader: reader, shutdown: shutdown, stop: stop, signed: signed}
+	go aging(ctx, filepath.Join(dir, layout.CheckpointPath))
+	t := &tree{appendEntry: appender.Add, reader: reader, shutdown: shutdown, stop: stop, dir: dir, signed: signed}
 	if decorate != nil {
 		t.appendEntry = decorate(t.appendEntry)
 	}
 	return t, nil
+}
+
+// syncTree makes the size of the log durable. Tessera renames the file with the size before it
+// syncs the folder, and a kill between the two leaves a size that a loss of power undoes.
+func syncTree(dir string) error {
+	d, err := os.Open(filepath.Join(dir, ".state"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// aging keeps a checkpoint from being of the future. Tessera signs no new one before an old one
+// has some age, by the clock, which may have been set back.
+func aging(ctx context.Context, checkpoint string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if info, err := os.Stat(checkpoint); err == nil && info.ModTime().After(time.Now()) {
+			past := time.Now().Add(-time.Second)
+			_ = os.Chtimes(checkpoint, past, past)
+		}
+	}
 }
 
 // close waits until a checkpoint covers all entries, and stops Tessera.
@@ -93,6 +129,9 @@ func (t *tree) close() error {
 
 // size returns the number of durable entries.
 func (t *tree) size() (int64, error) {
+	if err := syncTree(t.dir); err != nil {
+		return 0, err
+	}
 	n, err := t.reader.IntegratedSize(context.Background())
 	return int64(n), err
 }
@@ -137,6 +176,20 @@ func (t *tree) leaf(index, size int64) (h tlog.Hash, err error) {
 		return h, fmt.Errorf("the log's tile %d is too short for entry %d", n, index)
 	}
 	return tlog.Hash(t.hashes.nodes[at : at+tlog.HashSize]), nil
+}
+
+// holds says whether an entry of the log has the leaf hash that the log has for it.
+func (t *tree) holds(index, size int64) error {
+	leaf, err := t.leaf(index, size)
+	if err != nil {
+		return err
+	}
+	return t.entries(index, index+1, func(_ int64, entry []byte) error {
+		if ledger.LeafHash(entry) != leaf {
+			return fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the folder back from a copy", index)
+		}
+		return nil
+	})
 }
 
 // entries calls each with the entries from an index to the size of the log.

@@ -172,22 +172,22 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	log.hide(store.dir)
 	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), origin: store.origin, public: c.public, log: log}
 	s.clients.Store(&known)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	if err := s.writer.begin(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return s.answer(ctx, listener, url, c)
+	return s.answer(ctx, hangup, listener, url, c)
 }
 
 // answer answers requests until ctx ends, and then those that are under way.
-func (s *server) answer(ctx context.Context, listener net.Listener, url string, c config) error {
+func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener net.Listener, url string, c config) error {
 	writing, end := context.WithCancel(context.Background())
 	go s.writer.run(writing)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	h := s.httpServer()
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(listener) }()
@@ -207,14 +207,16 @@ func (s *server) answer(ctx context.Context, listener net.Listener, url string, 
 	s.writer.state.Store(stateEnding)
 	finish, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
-	err = errors.Join(err, h.Shutdown(finish))
+	if h.Shutdown(finish) != nil {
+		err = errors.Join(err, fmt.Errorf("requests were still under way after %s, and were cut off", answerTime))
+	}
 	end()
 	select {
 	case <-s.writer.ended:
 		s.log.printf("ended")
 		return err
 	case <-time.After(2 * lastCheckpoint):
-		return errors.Join(err, errors.New("the storage does not answer; the next start settles what was under way"))
+		return errors.Join(err, errors.New("the storage does not answer; at its next start the server completes what was not finished"))
 	}
 }
 

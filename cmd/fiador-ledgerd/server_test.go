@@ -84,10 +84,20 @@ func TestStory(t *testing.T) {
 	r.refused("error after the end", r.post(failedRun("run-1")), 409, "conflict")
 	r.accepted(failedRun("run-2"), r.post(failedRun("run-2")))
 
-	check(t, os.Truncate(filepath.Join(r.dir, nameEvidence, hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:]), 3))
-	r.refused("a blob that was cut on the disk", r.put(blob), 500, "storage")
-	r.refused("a record about it", r.post(decision("run-3", blob)), 409, "evidence")
-	check(t, os.WriteFile(filepath.Join(r.dir, nameEvidence, hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:]), blob, 0o644))
+	// A blob that was damaged on the disk is written again when a client sends it.
+	stored := filepath.Join(r.dir, nameEvidence, hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:])
+	check(t, os.Truncate(stored, 3))
+	r.refused("a record about a blob that was cut on the disk", r.post(decision("run-3", blob)), 409, "evidence")
+	for _, damaged := range [][]byte{blob[:3], bytes.Repeat([]byte("x"), len(blob))} {
+		check(t, os.Remove(stored))
+		check(t, os.WriteFile(stored, damaged, 0o444))
+		if got := r.put(blob); got.status != 204 {
+			t.Errorf("a damaged blob: %d %s", got.status, got.body)
+		}
+		if now, err := os.ReadFile(stored); err != nil || !bytes.Equal(now, blob) {
+			t.Errorf("a damaged blob is %q, %v", now, err)
+		}
+	}
 
 	for path, want := range map[string]string{"run-1": `{"indexes":[1,2]}`, "run-2": `{"indexes":[3]}`, "run-3": `{"indexes":[]}`} {
 		if got := r.get("/v1/runs/" + path); got.status != 200 || string(got.body) != want+"\n" {

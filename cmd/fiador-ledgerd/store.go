@@ -66,6 +66,13 @@ func openPosix(dir string, signer *ledger.Signer) (*posix, error) {
 	if err != nil {
 		return nil, err
 	}
+	parent, err := os.Open(filepath.Dir(dir))
+	if err == nil {
+		err = errors.Join(parent.Sync(), parent.Close()) // the folder itself must last
+	}
+	if err != nil {
+		return nil, err
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -180,15 +187,12 @@ func (p *posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
 
 func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
 	sum := sha256.New()
-	if info, err := p.root.Stat(blobName(h)); err == nil {
-		size, err := io.Copy(sum, content)
-		switch {
-		case err != nil:
+	if info, ok := p.stored(h); ok {
+		if _, err := io.Copy(sum, content); err != nil {
 			return &readError{err}
-		case hex.EncodeToString(sum.Sum(nil)) != h.Hex():
+		}
+		if hex.EncodeToString(sum.Sum(nil)) != h.Hex() {
 			return errHash
-		case size != info.Size():
-			return fmt.Errorf("the stored blob %s has %d bytes and not %d: put it back from a copy, or remove it", h, info.Size(), size)
 		}
 		return p.keepName(h, info)
 	}
@@ -223,6 +227,21 @@ func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
 	return p.keepName(h, info)
 }
 
+// stored says whether a blob is there with the right content. A damaged one is written again.
+func (p *posix) stored(h canon.ContentHash) (fs.FileInfo, bool) {
+	f, err := p.root.Open(blobName(h))
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil || hex.EncodeToString(sum.Sum(nil)) != h.Hex() {
+		return nil, false
+	}
+	info, err := f.Stat()
+	return info, err == nil
+}
+
 // source notes whether reading failed, because writing may fail too.
 type source struct {
 	io.Reader
@@ -237,7 +256,7 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readError says that the content of a blob did not come.
+// readError says that the content of a blob was not received completely.
 type readError struct{ error }
 
 func (e *readError) Unwrap() error { return e.error }

@@ -94,6 +94,16 @@ func (w *writer) submit(ctx context.Context, d *draft) outcome {
 	}
 }
 
+// become changes the state, unless the server ends.
+func (w *writer) become(state int32) {
+	for {
+		now := w.state.Load()
+		if now == stateEnding || w.state.CompareAndSwap(now, state) {
+			return
+		}
+	}
+}
+
 // refusal says why the writer takes nothing now, or returns nil.
 func (w *writer) refusal() *failure {
 	switch w.state.Load() {
@@ -157,10 +167,10 @@ func (w *writer) run(ctx context.Context) {
 		case err == nil:
 			w.log.printf("this server writes to the log now")
 		case errors.Is(err, errBusy):
-			w.state.Store(stateStandby)
+			w.become(stateStandby)
 		default:
 			w.log.complain("the log cannot be written to", err)
-			w.state.Store(stateFailed)
+			w.become(stateFailed)
 		}
 	}
 	if err := w.giveUp(); err != nil {
@@ -201,9 +211,9 @@ func (w *writer) batches(ctx context.Context) {
 			batch = append(batch, <-w.drafts)
 		}
 		if err := w.write(batch); err != nil {
-			w.log.printf("records were not written: %v", err)
+			w.log.complain("records were not written", err)
 			if !errors.Is(err, errTakenBack) {
-				w.state.Store(stateFailed)
+				w.become(stateFailed)
 				return
 			}
 		}
@@ -353,7 +363,7 @@ func (w *writer) settle() error {
 	if size < tree.signed {
 		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back", size, tree.signed)
 	}
-	open, err := claims.load(size, tree.leaf)
+	open, err := claims.load(size, tree)
 	if err != nil {
 		return err
 	}
@@ -387,7 +397,7 @@ func (w *writer) settle() error {
 	}
 	w.lead.fresh = false
 	w.claims.Store(claims)
-	w.state.Store(stateWriting)
+	w.become(stateWriting)
 	return nil
 }
 

@@ -107,7 +107,7 @@ type answer struct {
 // send sends one request. An answer with a longer body than most is an error.
 func (c *client) send(ctx context.Context, method, path string, body []byte, most int64) (answer, error) {
 	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := context.WithTimeout(ctx, max(requestTime, c.Wait))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.base+"/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -143,8 +143,8 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, mos
 	return a, nil
 }
 
-// requestTime is the longest time of one request, with its answer. maxErrorBytes is the
-// maximum size of an answer that is no success.
+// requestTime is the longest time of one request, with its answer, unless Wait is longer.
+// maxErrorBytes is the maximum size of an answer that is no success.
 const (
 	requestTime   = 30 * time.Second
 	maxErrorBytes = 4096
