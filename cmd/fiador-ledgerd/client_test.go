@@ -143,6 +143,9 @@ func TestOneLedgerManyMachines(t *testing.T) {
 	fresh.says(1, "2 kept, 1 lost", append([]string{"ledger", "check-receipts", gathered(t, a, b)}, key...)...)
 	// A new record takes the place of the lost one.
 	b.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "other")
+	for !bytes.Contains(server.get("/checkpoint").body, []byte("\n4\n")) {
+		time.Sleep(20 * time.Millisecond)
+	}
 	auditor.says(1, "other entries", with("ledger", "verify")...)
 	a.says(2, "both signed notes are kept", with("ledger", "list")...)
 }
