@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -31,6 +33,33 @@ type Check struct {
 type Promise struct {
 	Name string
 	Checkpoint
+}
+
+// PinFolder is the folder of pinned checkpoints, whose names are their sizes.
+const PinFolder = "checkpoints"
+
+// Promises returns the pinned checkpoints of a ledger and the given ones. Their signatures are
+// right. It returns the number of the pinned ones too.
+func Promises(src Source, keys Keys, since []Promise) (list []Promise, pins int, err error) {
+	pinned, err := src.Pins()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, size := range slices.Sorted(maps.Keys(pinned)) {
+		list = append(list, Promise{Name: fmt.Sprintf("the pin %s/%d", PinFolder, size), Checkpoint: Checkpoint{Size: size, Note: pinned[size]}})
+	}
+	list = append(list, since...)
+	for i, p := range list {
+		c, err := keys.OpenCheckpoint(p.Note)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Size > 0 && p.Size != c.Size {
+			return nil, 0, fmt.Errorf("%w: %s is a checkpoint of %d entries", ErrTampered, p.Name, c.Size)
+		}
+		list[i].Checkpoint = c
+	}
+	return list, len(pinned), nil
 }
 
 // Fault says what is wrong with a ledger. Index is the index of an entry, or -1.

@@ -178,7 +178,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	recordedWire
+	ledger.Recorded
 	failureWire
 }
 
@@ -212,7 +212,7 @@ func (r *running) do(method, path, token string, body io.Reader) (out reply) {
 		if canonical, err := canon.Parse(out.body, 1<<20); err != nil || string(canonical.Bytes())+"\n" != string(out.body) {
 			panic("an answer is not canonical: " + string(out.body))
 		}
-		_ = json.Unmarshal(out.body, &out.recordedWire)
+		_ = json.Unmarshal(out.body, &out.Recorded)
 		_ = json.Unmarshal(out.body, &out.failureWire)
 	}
 	return out

@@ -86,12 +86,6 @@ type (
 		Error   string `json:"error"`
 		Message string `json:"message"`
 	}
-	recordedWire struct {
-		Ack   string `json:"ack"`
-		Again bool   `json:"again"`
-		Entry string `json:"entry"`
-		Index int64  `json:"index"`
-	}
 	runWire struct {
 		Indexes []int64 `json:"indexes"`
 	}
@@ -426,6 +420,6 @@ func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who client) 
 	if out.failure != nil {
 		return out.failure
 	}
-	s.json(w, 200, recordedWire{string(out.ack), out.again, string(out.entry), out.index})
+	s.json(w, 200, ledger.Recorded{Ack: string(out.ack), Again: out.again, Entry: string(out.entry), Index: out.index})
 	return nil
 }

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -24,10 +21,9 @@ func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o ledger.A
 	a := ledger.Audited{Checkpoint: r.promise}
 	var failed error // a tile that could not be read
 	c := ledger.Check{Keys: r.origin, Trusted: trusted, Quick: o.Quick, Seals: o.Seals, Progress: o.Progress}
-	if c.Promises, err = r.promises(o.Since); err != nil {
+	if c.Promises, a.Pins, err = ledger.Promises(r, r.origin, o.Since); err != nil {
 		return ledger.Audited{}, err
 	}
-	a.Pins = len(c.Promises) - len(o.Since)
 	if !r.lost {
 		c.Promises = append(c.Promises, ledger.Promise{Name: "the checkpoint", Checkpoint: r.promise})
 	}
@@ -47,30 +43,6 @@ func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o ledger.A
 		err = failed
 	}
 	return a, err
-}
-
-// promises returns the pinned and the given checkpoints whose signatures are right.
-func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
-	pins, err := r.Pins()
-	if err != nil {
-		return nil, err
-	}
-	var out []ledger.Promise
-	for _, size := range slices.Sorted(maps.Keys(pins)) {
-		out = append(out, ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Size: size, Note: pins[size]}})
-	}
-	out = append(out, since...)
-	for i, p := range out {
-		c, err := r.origin.OpenCheckpoint(p.Note)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
-		}
-		if p.Size > 0 && p.Size != c.Size {
-			return nil, fmt.Errorf("%w: %s is a checkpoint of %d entries", ledger.ErrTampered, p.Name, c.Size)
-		}
-		out[i].Checkpoint = c
-	}
-	return out, nil
 }
 
 // checkTile returns a function that compares a full tile with its file. It notes the result

@@ -168,7 +168,7 @@ func TestFaultCheckpoint(t *testing.T) {
 // a pin shows it.
 func TestFaultTruncatedBelowAPin(t *testing.T) {
 	dir, older := sized(t, listSize), sized(t, listSize-1)
-	put(t, dir, namePins+"/20", contents(dir, nameCheckpoint))
+	put(t, dir, ledger.PinFolder+"/20", contents(dir, nameCheckpoint))
 	fixed(t, dir, at(noon), signer())
 	put(t, dir, nameLedger, contents(older, nameLedger))
 	_, err := opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
@@ -403,12 +403,12 @@ func TestFaultReplacedWhileWaiting(t *testing.T) {
 func TestFaultLinks(t *testing.T) {
 	for _, name := range []string{
 		".", nameLedger, ledger.NameOrigin, nameCheckpoint, nameState, nameHead, nameRuns, nameOffsets, nameEdge,
-		nameEvidence, nameEvidence + "/sha256", namePins, "tile",
+		nameEvidence, nameEvidence + "/sha256", ledger.PinFolder, "tile",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := sized(t, 3)
 			put(t, dir, nameEvidence+"/sha256/aa/bb", nil)
-			put(t, dir, namePins+"/1", nil)
+			put(t, dir, ledger.PinFolder+"/1", nil)
 			put(t, dir, "tile/x", nil)
 			before := contents(dir, nameLedger)
 			from := filepath.Join(dir, name)

@@ -295,7 +295,7 @@ func (s *state) holdPins(size int64) error {
 		}
 		pin, err := ledger.ParseCheckpoint(pins[n])
 		if err != nil {
-			return fmt.Errorf("%w: the pin %s/%d: %w", ledger.ErrTampered, namePins, n, err)
+			return fmt.Errorf("%w: the pin %s/%d: %w", ledger.ErrTampered, ledger.PinFolder, n, err)
 		}
 		root, err := s.rootAt(n)
 		if err != nil {

@@ -102,7 +102,7 @@ func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
 	if o.boot == "" {
 		o.boot = bootID()
 	}
-	for _, name := range []string{namePins, nameEvidence, nameEvidence + "/sha256", "tile", nameState, nameEdge, nameQuarantine} {
+	for _, name := range []string{ledger.PinFolder, nameEvidence, nameEvidence + "/sha256", "tile", nameState, nameEdge, nameQuarantine} {
 		if err := checkFolder(fsys, name); err != nil {
 			return nil, err
 		}

@@ -136,7 +136,7 @@ func (p *publisher) write(t tlog.Tile, content []byte) error {
 // Pin keeps a checkpoint of the ledger in its folder. Nothing is appended to a ledger
 // that is smaller than a pin or contradicts it. A pin keeps its signatures.
 func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
-	name := fmt.Sprintf("%s/%d", namePins, c.Size)
+	name := fmt.Sprintf("%s/%d", ledger.PinFolder, c.Size)
 	if err := makeFolders(r.files, name); err != nil {
 		return "", err
 	}
@@ -153,5 +153,5 @@ func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
 			return "", err
 		}
 	}
-	return name, errors.Join(r.files.SyncDir(namePins), r.files.SyncDir("."))
+	return name, errors.Join(r.files.SyncDir(ledger.PinFolder), r.files.SyncDir("."))
 }

@@ -321,7 +321,7 @@ func (r *Reader) Pins() (map[int64][]byte, error) { return readPins(r.files) }
 
 // readPins reads the pinned checkpoints. A file whose name is no size is no pin.
 func readPins(fsys files) (map[int64][]byte, error) {
-	names, err := fsys.ReadDir(namePins)
+	names, err := fsys.ReadDir(ledger.PinFolder)
 	if isNotExist(err) {
 		return nil, nil
 	}
@@ -334,7 +334,7 @@ func readPins(fsys files) (map[int64][]byte, error) {
 		if !ok {
 			continue
 		}
-		if pins[size], err = readFile(fsys, namePins+"/"+name, ledger.MaxCheckpointBytes); err != nil {
+		if pins[size], err = readFile(fsys, ledger.PinFolder+"/"+name, ledger.MaxCheckpointBytes); err != nil {
 			return nil, err
 		}
 	}

@@ -71,7 +71,6 @@ func (h head) tree() ledger.Range {
 const (
 	nameLedger     = "ledger.jsonl"
 	nameCheckpoint = "checkpoint"
-	namePins       = "checkpoints"
 	nameEvidence   = "evidence"
 	nameState      = ".state"
 	nameHead       = ".state/head"

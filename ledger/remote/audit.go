@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -21,7 +19,7 @@ func Audit(ctx context.Context, p Place, o ledger.AuditOptions) (ledger.Audited,
 	}
 	defer r.Close()
 	a := ledger.Audited{Checkpoint: r.promise}
-	promises, pins, err := r.promises(o.Since)
+	promises, pins, err := ledger.Promises(r, r.all, o.Since)
 	if err != nil {
 		return a, err
 	}
@@ -72,23 +70,4 @@ func (r *Reader) write(ctx context.Context, to io.Writer) error {
 	}
 	_, err := to.Write(page)
 	return err
-}
-
-// promises returns the pinned and the given checkpoints, whose signatures are right, and the
-// number of the pinned ones.
-func (r *Reader) promises(since []ledger.Promise) (list []ledger.Promise, pins int, err error) {
-	kept, err := r.Pins()
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, size := range slices.Sorted(maps.Keys(kept)) {
-		list = append(list, ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", pinsFolder, size), Checkpoint: ledger.Checkpoint{Note: kept[size]}})
-	}
-	list = append(list, since...)
-	for i, p := range list {
-		if list[i].Checkpoint, err = r.all.OpenCheckpoint(p.Note); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", p.Name, err)
-		}
-	}
-	return list, len(kept), nil
 }

@@ -40,7 +40,7 @@ func TestForgedLaterKey(t *testing.T) {
 		if _, err = r.Append(t.Context(), decision("one")); err == nil {
 			t.Error("recorded with a key that nobody vouches for")
 		}
-		s.twist = func(d *recorded) {
+		s.twist = func(d *ledger.Recorded) {
 			a, _ := forger.Ack(d.Index, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(a.Note)
 		}

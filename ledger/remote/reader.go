@@ -477,13 +477,13 @@ func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistenc
 
 // Pins returns the pinned checkpoints of the log, which the state folder has.
 func (r *Reader) Pins() (map[int64][]byte, error) {
-	sizes, err := r.state.numbered(pinsFolder)
+	sizes, err := r.state.numbered(ledger.PinFolder)
 	if err != nil {
 		return nil, err
 	}
 	pins := map[int64][]byte{}
 	for _, size := range sizes {
-		if pins[size], err = r.state.read(numberedName(pinsFolder, size), ledger.MaxCheckpointBytes); err != nil {
+		if pins[size], err = r.state.read(numberedName(ledger.PinFolder, size), ledger.MaxCheckpointBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -492,7 +492,7 @@ func (r *Reader) Pins() (map[int64][]byte, error) {
 
 // Pin keeps a checkpoint of the log in the state folder, with its signatures.
 func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
-	name := numberedName(pinsFolder, c.Size)
+	name := numberedName(ledger.PinFolder, c.Size)
 	note := c.Note
 	has, err := r.state.read(name, ledger.MaxCheckpointBytes)
 	if err == nil {
@@ -504,5 +504,5 @@ func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
 	if err = nil; !bytes.Equal(note, has) {
 		err = r.state.replace(name, note)
 	}
-	return path.Join(r.state.name, pinsFolder, strconv.FormatInt(c.Size, 10)), err
+	return path.Join(r.state.name, ledger.PinFolder, strconv.FormatInt(c.Size, 10)), err
 }

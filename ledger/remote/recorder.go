@@ -188,20 +188,12 @@ func (r *Recorder) remember(a *ledger.Ack) error {
 // maxRecordedBytes is the maximum size of the answer to a draft.
 const maxRecordedBytes = 2*ledger.MaxEntryBytes + ledger.MaxAckBytes + 256
 
-// recorded is the answer to a draft.
-type recorded struct {
-	Ack   string `json:"ack"`
-	Again bool   `json:"again"`
-	Entry string `json:"entry"`
-	Index int64  `json:"index"`
-}
-
 // check holds an answer against the record that was sent, and against the keys of the log.
 func check(keys ledger.Keys, rec ledger.Record, draft, body []byte) (ledger.Receipt, error) {
 	wrong := func(what string) (ledger.Receipt, error) {
 		return ledger.Receipt{}, fmt.Errorf("%w: %s", ErrAnswer, what)
 	}
-	var doc recorded
+	var doc ledger.Recorded
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return wrong("to a record, what is no answer to one")
 	}

@@ -161,39 +161,45 @@ func TestStoryOfAServer(t *testing.T) {
 // TestAnswersToARecord: a client believes no answer that is not the one to its record.
 func TestAnswersToARecord(t *testing.T) {
 	for name, tc := range map[string]struct {
-		twist func(*server, *recorded)
+		twist func(*server, *ledger.Recorded)
 		want  error
 	}{
-		"another record": {func(s *server, d *recorded) {
+		"another record": {func(s *server, d *ledger.Recorded) {
 			d.Entry = strings.Replace(d.Entry, `"accepted":true`, `"accepted":false`, 1)
 			d.Ack = s.ack(d.Index, d.Entry)
 		}, ErrAnswer},
-		"no record":      {func(s *server, d *recorded) { d.Entry = d.Entry[:len(d.Entry)-1]; d.Ack = s.ack(d.Index, d.Entry) }, ErrAnswer},
-		"another index":  {func(_ *server, d *recorded) { d.Index++ }, ErrAnswer},
-		"ack of another": {func(s *server, d *recorded) { d.Ack = s.ack(d.Index, string(s.entries[0])) }, ErrAnswer},
-		"ack elsewhere":  {func(s *server, d *recorded) { d.Ack = s.ack(d.Index+1, d.Entry) }, ErrAnswer},
-		"no ack":         {func(_ *server, d *recorded) { d.Ack = "" }, ErrAnswer},
-		"changed ack":    {func(_ *server, d *recorded) { d.Ack = strings.Replace(d.Ack, "/ack\n1\n", "/ack\n2\n", 1); d.Index = 2 }, ErrAnswer},
-		"checkpoint": {func(s *server, d *recorded) {
+		"no record": {func(s *server, d *ledger.Recorded) {
+			d.Entry = d.Entry[:len(d.Entry)-1]
+			d.Ack = s.ack(d.Index, d.Entry)
+		}, ErrAnswer},
+		"another index":  {func(_ *server, d *ledger.Recorded) { d.Index++ }, ErrAnswer},
+		"ack of another": {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index, string(s.entries[0])) }, ErrAnswer},
+		"ack elsewhere":  {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index+1, d.Entry) }, ErrAnswer},
+		"no ack":         {func(_ *server, d *ledger.Recorded) { d.Ack = "" }, ErrAnswer},
+		"changed ack": {func(_ *server, d *ledger.Recorded) {
+			d.Ack = strings.Replace(d.Ack, "/ack\n1\n", "/ack\n2\n", 1)
+			d.Index = 2
+		}, ErrAnswer},
+		"checkpoint": {func(s *server, d *ledger.Recorded) {
 			c, _ := s.key.Checkpoint(1, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(c.Note)
 		}, ErrAnswer},
-		"again of another": {func(s *server, d *recorded) {
+		"again of another": {func(s *server, d *ledger.Recorded) {
 			d.Again, d.Index, d.Entry = true, 0, string(s.entries[0])
 			d.Ack = s.ack(0, d.Entry)
 		}, ErrAnswer},
-		"unknown key": {func(_ *server, d *recorded) {
+		"unknown key": {func(_ *server, d *ledger.Recorded) {
 			a, _ := signer(t, "example.com/log", 2).Ack(d.Index, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(a.Note)
 		}, ledger.ErrUnknownKey},
-		"another log": {func(_ *server, d *recorded) {
+		"another log": {func(_ *server, d *ledger.Recorded) {
 			a, _ := signer(t, "example.com/other", 1).Ack(d.Index, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(a.Note)
 		}, ledger.ErrUnknownKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
-			s.twist = func(d *recorded) { tc.twist(s, d) }
+			s.twist = func(d *ledger.Recorded) { tc.twist(s, d) }
 			state := t.TempDir()
 			got, err := recording(t, s.place(t, state)).Append(t.Context(), decision("one"))
 			if !errors.Is(err, tc.want) || got.Ack != nil {
@@ -523,6 +529,13 @@ func TestPins(t *testing.T) {
 	s.fill(30)
 	if a, err := Audit(t.Context(), p, ledger.AuditOptions{}); err != nil || a.Pins != 1 {
 		t.Errorf("%+v, %v", a, err)
+	}
+	// A pin whose name is another size was changed.
+	if err := r.state.keep(numberedName(ledger.PinFolder, 25), r.Checkpoint().Note); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Audit(t.Context(), p, ledger.AuditOptions{}); !errors.Is(err, ledger.ErrTampered) {
+		t.Error(err)
 	}
 }
 

@@ -40,7 +40,7 @@ type server struct {
 	// lie answers a request instead of the server, and says that it did.
 	lie func(w http.ResponseWriter, r *http.Request) bool
 	// twist changes the answer to a record.
-	twist func(*recorded)
+	twist func(*ledger.Recorded)
 }
 
 // signer returns a key of a log, the same for the same number.
@@ -228,7 +228,7 @@ func (s *server) record(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "record")
 		return
 	}
-	doc := recorded{Index: -1}
+	doc := ledger.Recorded{Index: -1}
 	for i, entry := range s.entries {
 		old, err := ledger.ParseRecord(entry)
 		if err != nil {
@@ -243,13 +243,13 @@ func (s *server) record(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if same {
-			doc = recorded{Again: true, Entry: string(entry), Index: int64(i)}
+			doc = ledger.Recorded{Again: true, Entry: string(entry), Index: int64(i)}
 		}
 	}
 	if doc.Index < 0 {
 		rec.Stamp(start.Add(time.Duration(len(s.entries))*time.Second), "")
 		rec.Submitter = "ci"
-		doc = recorded{Entry: string(s.add(rec)), Index: int64(len(s.entries) - 1)}
+		doc = ledger.Recorded{Entry: string(s.add(rec)), Index: int64(len(s.entries) - 1)}
 	}
 	doc.Ack = s.ack(doc.Index, doc.Entry)
 	if s.twist != nil {

@@ -38,14 +38,13 @@ const (
 	seenFolder    = "seen"
 	acksFolder    = "acks"
 	againstFolder = "against"
-	pinsFolder    = "checkpoints"
 )
 
 // openState opens the folder for the log of a key, and makes it.
 func openState(dir string, key ledger.Verifier) (*state, error) {
 	sum := sha256.Sum256([]byte(key.String()))
 	name := filepath.Join(dir, hex.EncodeToString(sum[:16]))
-	for _, sub := range []string{seenFolder, acksFolder, againstFolder, pinsFolder} {
+	for _, sub := range []string{seenFolder, acksFolder, againstFolder, ledger.PinFolder} {
 		if err := os.MkdirAll(filepath.Join(name, sub), 0o700); err != nil {
 			return nil, err
 		}
