@@ -185,14 +185,7 @@ func addClient(file string, member clientWire) error {
 		return err
 	}
 	defer root.Close()
-	f, err := durable.Create(root, filepath.Base(file), mode)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(append(text, '\n')); err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	return f.Replace()
+	return durable.Replace(root, filepath.Base(file), append(text, '\n'), mode)
 }
 
 // newKey makes the key of a log in a new file, and prints its verifier key.

@@ -81,6 +81,15 @@ func Orphan(name string) bool {
 
 // Write puts text into a new file. The error wraps fs.ErrExist if something stands there.
 func Write(root *os.Root, name string, text []byte, mode fs.FileMode) error {
+	return put(root, name, text, mode, (*File).Add)
+}
+
+// Replace puts a file with this text in its place, and replaces what stands there.
+func Replace(root *os.Root, name string, text []byte, mode fs.FileMode) error {
+	return put(root, name, text, mode, (*File).Replace)
+}
+
+func put(root *os.Root, name string, text []byte, mode fs.FileMode, end func(*File) error) error {
 	f, err := Create(root, name, mode)
 	if err != nil {
 		return err
@@ -88,7 +97,7 @@ func Write(root *os.Root, name string, text []byte, mode fs.FileMode) error {
 	if _, err := f.Write(text); err != nil {
 		return errors.Join(err, f.Abort())
 	}
-	return f.Add()
+	return end(f)
 }
 
 // Replace puts the file in its place, and replaces what stands there.

@@ -133,12 +133,5 @@ func (x *Index) write(root *os.Root) error {
 		body = k.appendTo(body)
 	}
 	sum := receipt.Sum(body)
-	f, err := durable.Create(root, indexName, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(slices.Concat([]byte(indexStart), sum[:], body)); err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	return f.Replace()
+	return durable.Replace(root, indexName, slices.Concat([]byte(indexStart), sum[:], body), 0o600)
 }

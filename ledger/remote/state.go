@@ -106,14 +106,7 @@ var errDiffers = errors.New("another note is remembered")
 
 // replace puts a file in its place, durably.
 func (s *state) replace(name string, text []byte) error {
-	f, err := durable.Create(s.root, filepath.FromSlash(name), 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	return f.Replace()
+	return durable.Replace(s.root, filepath.FromSlash(name), text, 0o600)
 }
 
 // cache adds a file that can be fetched again: it is not synced, and an error means that it

@@ -133,12 +133,5 @@ func replaceApart(root *os.Root, name string, text []byte) error {
 
 // replace puts a text in its place.
 func replace(root *os.Root, name string, text []byte) error {
-	f, err := durable.Create(root, name, 0o666)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	return f.Replace()
+	return durable.Replace(root, name, text, 0o666)
 }

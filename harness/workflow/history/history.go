@@ -127,14 +127,7 @@ func (h History) Pend(p Pending) error {
 	if err != nil {
 		return runerr.Internal("the pending receipt has no canonical form", err)
 	}
-	f, err := durable.Create(h.Store.Folder(), PendingFile, 0o600)
-	if err != nil {
-		return Error(err)
-	}
-	if _, err := f.Write(text); err != nil {
-		return Error(errors.Join(err, f.Abort()))
-	}
-	return Error(f.Replace())
+	return Error(durable.Replace(h.Store.Folder(), PendingFile, text, 0o600))
 }
 
 // Waiting returns what is pending, or nil. What has its line in the history is not.
