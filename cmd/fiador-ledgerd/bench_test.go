@@ -44,7 +44,7 @@ func BenchmarkAdd(b *testing.B) {
 				next += int64(size)
 			}
 			b.ReportMetric(float64(next)/b.Elapsed().Seconds(), "entries/s")
-			if err := t.close(); err != nil {
+			if err := t.close(false); err != nil {
 				b.Fatal(err)
 			}
 		})
@@ -98,7 +98,7 @@ func BenchmarkLoad(b *testing.B) {
 		check(b, err)
 	}
 	for b.Loop() {
-		c := &claims{file: f}
+		c := &fileClaims{file: f}
 		if _, err := c.load(entries, leafFunc(func(index int64) (tlog.Hash, error) { return leaves[index], nil })); err != nil || len(c.offsets) != entries {
 			b.Fatal(len(c.offsets), err)
 		}

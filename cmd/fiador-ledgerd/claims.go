@@ -17,18 +17,40 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// claims is the file claims.jsonl. It says which entry the log has, or is about to get,
-// for every run id. A line is an entry (a claim), or {"indexes":[N,…]} with the indexes of
-// the claims above it that have none yet, in their order. Claims are synced before their
-// entries are added to the log; indexes are not synced, because settle finds them again.
-type claims struct {
+// claims say which entry the log has, or is about to get, for every run id. They are
+// durable before their entries are added to the log.
+type claims interface {
+	// load reads the claims and returns those without index. It stops at the first claim
+	// whose leaf hash is not the one of the log. settle writes again what follows.
+	load(size int64, log leaves) (open []item, err error)
+	// count is the number of claims that have an index.
+	count() int64
+	// last is the highest timestamp of the entries of the log.
+	last() string
+	// of returns the entries of runs, ascending.
+	of(runIDs []string) (map[string][]entry, error)
+	// indexes returns the indexes of the entries of a run. Others than the writer may call it.
+	indexes(runID string) ([]int64, error)
+	// write makes claims durable. An error that wraps errTakenBack says that none is there.
+	write(items []item) error
+	// settled says that the log has the entries of the claims that were written last.
+	settled(items []item) error
+	// distrust says that a claim is not what the log has. The next load looks at all.
+	distrust()
+	close() error
+}
+
+// fileClaims are the claims of a log in a folder: the file claims.jsonl. A line is an entry
+// (a claim), or {"indexes":[N,…]} with the indexes of the claims above it that have none yet,
+// in their order. Indexes are not synced, because settle finds them again.
+type fileClaims struct {
 	file *os.File
 	size int64 // bytes up to the last indexes
 
 	mu      sync.RWMutex // for reading indexes beside the writer
 	offsets []int64      // of the claim of each entry of the log
 	runs    map[runKey]story
-	last    string // timestamp of the last entry
+	latest  string // timestamp of the last entry
 }
 
 // runKey is the beginning of the hash of a run id.
@@ -72,13 +94,21 @@ type leaves interface {
 	holds(index, size int64) error
 }
 
-// load reads the file and returns the claims without index, which are its last lines. It
+// load removes what follows the last indexes: it was perhaps never synced.
+func (c *fileClaims) load(size int64, log leaves) (open []item, err error) {
+	open, err = c.read(size, log)
+	if err == nil {
+		err = c.file.Truncate(c.size)
+	}
+	return open, err
+}
+
+// read reads the file and returns the claims without index, which are its last lines. It
 // stops at a line that was torn, and at claims whose leaf hashes are not those of the log.
-// settle overwrites what follows.
-func (c *claims) load(size int64, log leaves) (open []item, err error) {
+func (c *fileClaims) read(size int64, log leaves) (open []item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.size, c.offsets, c.runs, c.last = 0, nil, map[runKey]story{}, ""
+	c.size, c.offsets, c.runs, c.latest = 0, nil, map[runKey]story{}, ""
 	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, 0, 1<<62), maxClaimLine)
 	for at := int64(0); ; {
 		line, err := lines.ReadSlice('\n')
@@ -115,11 +145,11 @@ func (c *claims) load(size int64, log leaves) (open []item, err error) {
 }
 
 // place gives the claims behind the last indexes the next indexes.
-func (c *claims) place(items []item) {
+func (c *fileClaims) place(items []item) {
 	offset := c.size
 	for _, it := range items {
 		index := int64(len(c.offsets))
-		c.offsets, c.last = append(c.offsets, offset), it.record.Timestamp
+		c.offsets, c.latest = append(c.offsets, offset), max(c.latest, it.record.Timestamp)
 		offset += int64(len(it.entry)) + 1
 		if !it.record.Kind.OfRun() {
 			continue
@@ -136,7 +166,7 @@ func (c *claims) place(items []item) {
 }
 
 // indexLine returns the line that gives the next indexes to a number of claims.
-func (c *claims) indexLine(claims int) []byte {
+func (c *fileClaims) indexLine(claims int) []byte {
 	list := make([]int, claims)
 	for i := range list {
 		list[i] = len(c.offsets) + i
@@ -145,18 +175,40 @@ func (c *claims) indexLine(claims int) []byte {
 	return fmt.Appendf(nil, "%s%s}\n", indexesPrefix[:len(indexesPrefix)-1], text)
 }
 
-// indexes returns the indexes of the entries of a run.
-func (c *claims) indexes(runID string) []int64 {
+func (c *fileClaims) count() int64 { return int64(len(c.offsets)) }
+
+func (c *fileClaims) last() string { return c.latest }
+
+func (c *fileClaims) distrust() {} // load looks at all anyway
+
+func (c *fileClaims) close() error { return c.file.Close() }
+
+func (c *fileClaims) of(runIDs []string) (map[string][]entry, error) {
+	found := map[string][]entry{}
+	for _, run := range runIDs {
+		list, _ := c.indexes(run) // they are in memory
+		for _, index := range list {
+			it, err := c.entry(index)
+			if err != nil {
+				return nil, err
+			}
+			found[run] = append(found[run], entry{index, it})
+		}
+	}
+	return found, nil
+}
+
+func (c *fileClaims) indexes(runID string) ([]int64, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	of := c.runs[keyOf(runID)]
 	list := slices.DeleteFunc([]int64{of.begun, of.end}, func(n int64) bool { return n == 0 })
 	slices.Sort(list)
-	return list
+	return list, nil
 }
 
 // entry returns the entry of an index.
-func (c *claims) entry(index int64) (item, error) {
+func (c *fileClaims) entry(index int64) (item, error) {
 	b := make([]byte, ledger.MaxEntryBytes+1)
 	n, err := c.file.ReadAt(b, c.offsets[index])
 	if err != nil && err != io.EOF {
@@ -170,9 +222,8 @@ func (c *claims) entry(index int64) (item, error) {
 	return it, nil
 }
 
-// write appends claims and syncs them. If that fails, it takes them back. An error that
-// wraps errTakenBack says that none is there.
-func (c *claims) write(items []item) error {
+// write appends claims and syncs them. If that fails, it takes them back.
+func (c *fileClaims) write(items []item) error {
 	var b []byte
 	for _, it := range items {
 		b = append(append(b, it.entry...), '\n')
@@ -191,10 +242,9 @@ func (c *claims) write(items []item) error {
 }
 
 // errTakenBack says that a write failed and left nothing.
-var errTakenBack = errors.New("nothing was written to " + nameClaims)
+var errTakenBack = errors.New("no claim was written")
 
-// settled says that the log has the entries of the claims that were written last.
-func (c *claims) settled(items []item) error {
+func (c *fileClaims) settled(items []item) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := c.indexLine(len(items))

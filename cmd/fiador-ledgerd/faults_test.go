@@ -349,10 +349,11 @@ func TestClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	w := newTestWriter(t, p, nil)
-	good := w.lead.claims.file
+	claims := w.lead.claims.(*fileClaims)
+	good := claims.file
 	readOnly, err := os.Open(filepath.Join(p.dir, nameClaims))
 	check(t, err)
-	w.lead.claims.file = readOnly
+	claims.file = readOnly
 	w.start(t)
 	d := &draft{record: begun("run-1"), evidence: true}
 	if out := w.submit(t.Context(), d); out.failure == nil || out.status != 500 || out.ack != nil {

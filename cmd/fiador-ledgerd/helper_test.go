@@ -30,8 +30,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv("FIADOR_LEDGERD_TEST") != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": testAccess, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_EC2_METADATA_DISABLED": "true"} {
+		_ = os.Setenv(name, value) // of the S3 server of the tests
+	}
 	quiet(&printer{to: io.Discard})
-	os.Exit(m.Run())
+	status := m.Run()
+	stopServices()
+	os.Exit(status)
 }
 
 const testOrigin = "example.com/log"
@@ -57,7 +62,9 @@ func (b *buffer) String() string {
 // place is the folder of a log with its key, clients and tokens.
 type place struct {
 	t      testing.TB
-	dir    string // of the log
+	dir    string // of the log, or of the bucket
+	dsn    string // of the database, or empty
+	s3     string
 	key    string
 	file   string // of the clients
 	keys   ledger.Keys
@@ -88,7 +95,11 @@ func newPlace(t testing.TB) *place {
 }
 
 func (p *place) args(more ...string) []string {
-	return append([]string{"--posix", p.dir, "--origin", testOrigin, "--key", p.key, "--listen", "127.0.0.1:0", "--clients", p.file}, more...)
+	storage := []string{"--posix", p.dir}
+	if p.dsn != "" {
+		storage = []string{"--mysql", p.dsn, "--s3", p.s3}
+	}
+	return append(storage, append([]string{"--origin", testOrigin, "--key", p.key, "--listen", "127.0.0.1:0", "--clients", p.file}, more...)...)
 }
 
 // running is a server, in this process or in its own.
@@ -166,7 +177,7 @@ func (p *place) process(more ...string) *running {
 // discreet checks that no line has a token or a path of the log.
 func (r *running) discreet() {
 	text := r.stderr.String()
-	for _, secret := range append([]string{r.dir}, slices.Collect(maps.Values(r.tokens))...) {
+	for _, secret := range append([]string{r.dir, testSecret}, slices.Collect(maps.Values(r.tokens))...) {
 		if strings.Contains(text, secret) {
 			r.t.Errorf("stderr has a token or a path: %s", text)
 		}

@@ -37,8 +37,7 @@ const (
 type server struct {
 	store   storage
 	writer  *writer
-	origin  []byte // origin.json
-	public  bool   // everybody may read checkpoint, tiles and origin.json
+	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[clients]
 	log     *printer
 	blobs   places
@@ -163,11 +162,7 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) *failure {
 	case path == "checkpoint":
 		return want(http.MethodGet, mayRead, func(client) *failure { return s.getCheckpoint(w) })
 	case path == ledger.NameOrigin:
-		return want(http.MethodGet, mayRead, func(client) *failure {
-			w.Header().Set("Cache-Control", "no-cache")
-			send(w, 200, contentJSON, s.origin)
-			return nil
-		})
+		return want(http.MethodGet, mayRead, func(client) *failure { return s.getOrigin(w) })
 	case strings.HasPrefix(path, "tile/"):
 		return want(http.MethodGet, mayRead, func(client) *failure { return s.getTile(w, path) })
 	case isRun && ledger.RunID(runID):
@@ -229,6 +224,21 @@ func (s *server) checkpoint() (ledger.Checkpoint, *failure) {
 		return c, busy("the log has no checkpoint yet")
 	}
 	return c, nil
+}
+
+// getOrigin sends origin.json. Another server may have changed it since this one started.
+func (s *server) getOrigin(w http.ResponseWriter) *failure {
+	text, err := s.store.document(ledger.NameOrigin)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = s.store.who().keys.Marshal()
+	}
+	if err != nil {
+		s.log.complain("origin.json cannot be read", err)
+		return storageFailed()
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	send(w, 200, contentJSON, text)
+	return nil
 }
 
 func (s *server) getCheckpoint(w http.ResponseWriter) *failure {
@@ -322,7 +332,12 @@ func (s *server) getRun(w http.ResponseWriter, runID string) *failure {
 	if f := s.writer.refusal(); f != nil {
 		return f
 	}
-	s.json(w, 200, runWire{s.writer.claims.Load().indexes(runID)})
+	list, err := (*s.writer.claims.Load()).indexes(runID)
+	if err != nil {
+		s.log.complain("the entries of a run cannot be found", err)
+		return storageFailed()
+	}
+	s.json(w, 200, runWire{list})
 	return nil
 }
 

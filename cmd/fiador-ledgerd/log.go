@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ import (
 
 const (
 	maxBatch        = 256
+	maxOutstanding  = 64 * maxBatch          // entries that no tile has yet
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
 	lastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
@@ -34,13 +36,32 @@ const (
 
 // tree is the log that Tessera keeps. One process has it open at a time.
 type tree struct {
+	reading
 	appendEntry tessera.AddFn
 	reader      tessera.LogReader
 	shutdown    func(context.Context) error
 	stop        context.CancelFunc
-	dir         string
-	signed      int64 // size of the checkpoint that was there
-	hashes      tile  // that leaf read last
+	durable     func() (int64, error) // the number of durable entries
+	signed      int64                 // size of the checkpoint that was there
+	late        *late                 // nil: tiles have an entry when it is durable
+}
+
+// late has the leaf hashes of entries that are durable, and perhaps in no tile yet.
+type late struct {
+	base   int64 // the tiles have the entries before it
+	leaves []tlog.Hash
+}
+
+// reading reads the entries of a log and their hashes.
+type reading struct {
+	resources
+	hashes tile // that leaf read last
+}
+
+// resources are the files of a log.
+type resources interface {
+	ReadTile(ctx context.Context, level, index uint64, p uint8) ([]byte, error)
+	ReadEntryBundle(ctx context.Context, index uint64, p uint8) ([]byte, error)
 }
 
 // tile has the leaf hashes of up to 256 entries.
@@ -70,22 +91,38 @@ func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error)
 	if err := syncTree(dir); err != nil {
 		return nil, err
 	}
-	guarded := &guard{Signer: signer, size: signed}
 	ctx, stop := context.WithCancel(context.Background())
 	driver, err := tposix.New(ctx, tposix.Config{Path: dir})
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	options := tessera.NewAppendOptions().WithCheckpointSigner(guarded).WithBatching(maxBatch, batchAge).
-		WithCheckpointInterval(checkpointEvery).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint)
-	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, options)
+	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, checkpointEvery, decorate)
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	go aging(ctx, filepath.Join(dir, layout.CheckpointPath))
-	t := &tree{appendEntry: appender.Add, reader: reader, shutdown: shutdown, stop: stop, dir: dir, signed: signed}
+	t.stop, t.signed = stop, signed
+	t.durable = func() (int64, error) {
+		if err := syncTree(dir); err != nil {
+			return 0, err
+		}
+		n, err := t.reader.IntegratedSize(context.Background())
+		return int64(n), err
+	}
+	return t, nil
+}
+
+// appendTo opens the log of a driver. Checkpoints are signed so often at most.
+func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator) (*tree, error) {
+	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(maxBatch, batchAge).
+		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
+	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, options)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{reading: reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown}
 	if decorate != nil {
 		t.appendEntry = decorate(t.appendEntry)
 	}
@@ -121,20 +158,18 @@ func aging(ctx context.Context, checkpoint string) {
 	}
 }
 
-// close waits until a checkpoint covers all entries, and stops Tessera.
-func (t *tree) close() error {
+// close waits until a checkpoint covers all entries, and stops Tessera. It does not wait if
+// another server may write.
+func (t *tree) close(lost bool) error {
 	defer t.stop()
+	if lost {
+		return nil
+	}
 	return t.shutdown(context.Background())
 }
 
 // size returns the number of durable entries.
-func (t *tree) size() (int64, error) {
-	if err := syncTree(t.dir); err != nil {
-		return 0, err
-	}
-	n, err := t.reader.IntegratedSize(context.Background())
-	return int64(n), err
-}
+func (t *tree) size() (int64, error) { return t.durable() }
 
 // add adds entries in order and returns when all are durable, or when every one of them
 // has failed or is durable. The first must get index next, and the others those after it.
@@ -157,15 +192,44 @@ func (t *tree) add(next int64, items []item) error {
 			failed = err
 		}
 	}
-	return failed
+	if failed != nil || t.late == nil {
+		return failed
+	}
+	return t.addLate(items)
+}
+
+// addLate keeps the leaf hashes of entries until the tiles have them.
+func (t *tree) addLate(items []item) error {
+	for _, it := range items {
+		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.entry))
+	}
+	if len(t.late.leaves) < 16*maxBatch {
+		return nil
+	}
+	n, err := t.reader.IntegratedSize(context.Background())
+	if done := int64(n) - t.late.base; err == nil && done > 0 && done <= int64(len(t.late.leaves)) {
+		t.late.base, t.late.leaves = int64(n), slices.Clone(t.late.leaves[done:])
+	}
+	return err
 }
 
 // leaf returns the leaf hash of an entry of the log, which has size entries.
-func (t *tree) leaf(index, size int64) (h tlog.Hash, err error) {
+func (t *tree) leaf(index, size int64) (tlog.Hash, error) {
+	if t.late == nil {
+		return t.reading.leaf(index, size)
+	}
+	if at := index - t.late.base; at >= 0 && at < int64(len(t.late.leaves)) {
+		return t.late.leaves[at], nil
+	}
+	return t.reading.leaf(index, min(size, t.late.base))
+}
+
+// leaf returns the leaf hash of an entry of the log, which has size entries.
+func (t *reading) leaf(index, size int64) (h tlog.Hash, err error) {
 	n := uint64(index) / layout.TileWidth
 	width := layout.PartialTileSize(0, n, uint64(size))
 	if len(t.hashes.nodes) == 0 || t.hashes.n != n || t.hashes.width != width {
-		nodes, err := t.reader.ReadTile(context.Background(), 0, n, width)
+		nodes, err := t.ReadTile(context.Background(), 0, n, width)
 		if err != nil {
 			return h, err
 		}
@@ -179,24 +243,33 @@ func (t *tree) leaf(index, size int64) (h tlog.Hash, err error) {
 }
 
 // holds says whether an entry of the log has the leaf hash that the log has for it.
-func (t *tree) holds(index, size int64) error {
+func (t *reading) holds(index, size int64) error {
 	leaf, err := t.leaf(index, size)
 	if err != nil {
 		return err
 	}
-	return t.entries(index, index+1, func(_ int64, entry []byte) error {
-		if ledger.LeafHash(entry) != leaf {
-			return fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the folder back from a copy", index)
-		}
-		return nil
-	})
+	entry, err := t.entry(index, size)
+	if err == nil && ledger.LeafHash(entry) != leaf {
+		err = fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the folder back from a copy", index)
+	}
+	return err
+}
+
+// entry returns an entry of the log, which has size entries.
+func (t *reading) entry(index, size int64) (entry []byte, err error) {
+	found := errors.New("found")
+	err = t.entries(index, size, func(_ int64, e []byte) error { entry = e; return found })
+	if errors.Is(err, found) {
+		err = nil
+	}
+	return entry, err
 }
 
 // entries calls each with the entries from an index to the size of the log.
-func (t *tree) entries(from, size int64, each func(index int64, entry []byte) error) error {
+func (t *reading) entries(from, size int64, each func(index int64, entry []byte) error) error {
 	for from < size {
 		n := uint64(from / layout.EntryBundleWidth)
-		raw, err := t.reader.ReadEntryBundle(context.Background(), n, layout.PartialTileSize(0, n, uint64(size)))
+		raw, err := t.ReadEntryBundle(context.Background(), n, layout.PartialTileSize(0, n, uint64(size)))
 		if err != nil {
 			return err
 		}

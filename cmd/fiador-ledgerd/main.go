@@ -35,8 +35,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 func main() {
@@ -44,10 +42,14 @@ func main() {
 }
 
 const usage = `usage:
-  fiador-ledgerd serve --posix DIR --origin NAME --key FILE --listen ADDR --clients FILE
+  fiador-ledgerd serve STORAGE --origin NAME --key FILE --listen ADDR --clients FILE
                        [--tls-cert FILE --tls-key FILE] [--public-read]
   fiador-ledgerd key --origin NAME --key FILE
   fiador-ledgerd token NAME --may append|read [--clients FILE]
+
+STORAGE is --posix DIR, or --mysql DSN --s3 URL:
+  DSN  USER:PASSWORD@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE
+  URL  s3://BUCKET[/PREFIX][?endpoint=https://HOST:PORT&region=REGION]
 `
 
 // run executes a command and returns its exit status: 0, or 2 if it could not be done.
@@ -91,7 +93,7 @@ func parse(flags *flag.FlagSet, args []string, optional ...string) error {
 		err = fmt.Errorf("%q is not expected", flags.Arg(0))
 	}
 	flags.VisitAll(func(f *flag.Flag) {
-		if err == nil && f.Value.String() == "" && !slices.Contains(optional, f.Name) {
+		if err == nil && f.Value.String() == "" && !slices.Contains(append(optional, "posix", "mysql", "s3"), f.Name) {
 			err = fmt.Errorf("--%s is missing", f.Name)
 		}
 	})
@@ -124,8 +126,9 @@ func key(args []string, stdout io.Writer) error {
 
 // config is what serve is told.
 type config struct {
-	posix, origin, key, listen, clients, tlsCert, tlsKey string
-	public                                               bool
+	where
+	listen, clients, tlsCert, tlsKey string
+	public                           bool
 
 	now      func() time.Time
 	decorate decorator              // in tests, faults
@@ -135,9 +138,7 @@ type config struct {
 // serve answers requests until a signal comes or ctx ends.
 func serve(ctx context.Context, args []string, log *printer, c config) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.StringVar(&c.posix, "posix", "", "")
-	flags.StringVar(&c.origin, "origin", "", "")
-	flags.StringVar(&c.key, "key", "", "")
+	c.where.flags(flags)
 	flags.StringVar(&c.listen, "listen", "", "")
 	flags.StringVar(&c.clients, "clients", "", "")
 	flags.StringVar(&c.tlsCert, "tls-cert", "", "")
@@ -149,12 +150,9 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if (c.tlsCert == "") != (c.tlsKey == "") {
 		return fmt.Errorf("%w: --tls-cert and --tls-key come together", errUsage)
 	}
-	signer, err := disk.ReadKey(c.key)
+	signer, err := c.signer(c.key)
 	if err != nil {
 		return err
-	}
-	if signer.Origin() != c.origin {
-		return fmt.Errorf("the key is one of the log %q, and --origin is %q", signer.Origin(), c.origin)
 	}
 	known, err := readClients(c.clients)
 	if err != nil {
@@ -165,12 +163,11 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 		return err
 	}
 	defer listener.Close()
-	store, err := openPosix(c.posix, signer)
+	store, err := c.open(signer, log)
 	if err != nil {
 		return err
 	}
-	log.hide(store.dir)
-	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), origin: store.origin, public: c.public, log: log}
+	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -4,8 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,6 +30,14 @@ type storage interface {
 	putBlob(h canon.ContentHash, content io.Reader) error
 	// lead takes the right to write, or returns errBusy.
 	lead(decorate decorator) (*lead, error)
+	// document reads a small file of the log, as origin.json. A missing one is fs.ErrNotExist.
+	document(name string) ([]byte, error)
+	// setDocument replaces a document, durably. Without text it removes it.
+	setDocument(name string, text []byte) error
+	// size returns the number of durable entries, without the right to write.
+	size() (int64, error)
+	// who says which log this is.
+	who() *identity
 }
 
 var (
@@ -44,17 +52,16 @@ const (
 	nameClaims   = "claims.jsonl"
 	nameLog      = "log" // as C2SP tlog-tiles wants it: checkpoint, tile/…
 	nameEvidence = "evidence/sha256"
-	nameIncoming = "evidence/incoming" // blobs that are being written
-	nextOrigin   = ledger.NameOrigin + ".next"
+	nameIncoming = "evidence/incoming"         // blobs that are being written
+	nameNext     = "next"                      // a document that is being written
+	nextOrigin   = ledger.NameOrigin + ".next" // of an earlier version
 )
 
 // posix is a storage in a folder of a local file system.
 type posix struct {
-	root   *os.Root
-	dir    string
-	signer *ledger.Signer
-	origin []byte // origin.json
-	fresh  bool   // the folder has no origin.json yet
+	identity
+	root *os.Root
+	dir  string
 }
 
 // openPosix opens the folder of a log, or makes it.
@@ -77,61 +84,66 @@ func openPosix(dir string, signer *ledger.Signer) (*posix, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &posix{root: root, dir: dir, signer: signer}
-	return p, p.readOrigin()
+	p := &posix{identity: newIdentity(signer), root: root, dir: dir}
+	return p, p.readOrigin(false)
 }
+
+func (p *posix) who() *identity { return &p.identity }
 
 // readOrigin reads origin.json and checks that the log and its key are the server's. A
 // folder without it must be one where a log can be made.
-func (p *posix) readOrigin() error {
+func (p *posix) readOrigin(leading bool) error {
 	names, err := fs.ReadDir(p.root.FS(), ".") // before the file, which another server may just make
 	if err != nil {
 		return err
 	}
-	have, err := p.root.ReadFile(ledger.NameOrigin)
-	if p.fresh = errors.Is(err, fs.ErrNotExist); p.fresh {
-		for _, n := range names {
-			if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nextOrigin}, n.Name()) {
-				return errNotEmpty
-			}
+	if err := p.identity.read(p, leading); err != nil || !p.fresh {
+		return err
+	}
+	for _, n := range names {
+		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation}, n.Name()) {
+			return errNotEmpty
 		}
-		p.origin, err = ledger.Keys{{Size: 1, Key: p.signer.Verifier()}}.Marshal()
-		return err
 	}
-	if err != nil {
-		return err
-	}
-	keys, err := ledger.ParseKeys(have)
-	switch {
-	case err != nil:
-		return err
-	case keys.Origin() != p.signer.Origin():
-		return fmt.Errorf("the folder has the log %q and not %q", keys.Origin(), p.signer.Origin())
-	case keys.Now().String() != p.signer.Verifier().String():
-		return fmt.Errorf("the log %q has another key: %s", keys.Origin(), keys.Now())
-	}
-	p.origin = have
 	return nil
 }
 
-// finish marks a new log as complete: its genesis is durable.
-func (p *posix) finish() error {
-	if !p.fresh {
-		return nil
+func (p *posix) document(name string) ([]byte, error) { return p.root.ReadFile(name) }
+
+func (p *posix) setDocument(name string, text []byte) error {
+	if text == nil {
+		if err := p.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return p.sync(".")
 	}
-	f, err := p.root.OpenFile(nextOrigin, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := p.root.OpenFile(nameNext, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(p.origin)
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = p.root.Rename(nextOrigin, ledger.NameOrigin)
+		err = p.root.Rename(nameNext, name)
 	}
 	if err == nil {
 		err = p.sync(".")
 	}
-	p.fresh = err != nil
 	return err
+}
+
+// size reads the size of the log where Tessera keeps it.
+func (p *posix) size() (int64, error) {
+	text, err := p.resource(".state/treeState")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	var state struct {
+		Size int64 `json:"size"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
+	return state.Size, err
 }
 
 // sync makes the names in a folder durable.
@@ -267,7 +279,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 		return nil, err
 	}
 	fail := func(err error) (*lead, error) { return nil, errors.Join(err, lock.Close()) }
-	if err := p.readOrigin(); err != nil { // the server before may have made it
+	if err := p.readOrigin(true); err != nil { // the server before may have made it
 		return fail(err)
 	}
 	if err := errors.Join(p.root.RemoveAll(nameIncoming), p.root.MkdirAll(nameIncoming, 0o755), p.root.MkdirAll(nameEvidence, 0o755), p.sync("evidence")); err != nil {
@@ -280,11 +292,11 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t, err := openTree(filepath.Join(p.dir, nameLog), p.signer.NoteSigner(), decorate)
+	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate)
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
-	return &lead{tree: t, claims: &claims{file: file}, fresh: p.fresh, finish: p.finish, unlock: lock.Close}, nil
+	return &lead{tree: t, claims: &fileClaims{file: file}, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
 
 // lock takes the lock of the folder. It ends with the process, or when the file is closed.

@@ -46,10 +46,21 @@ const (
 // lead is the right to write to a log, and what is written.
 type lead struct {
 	tree   *tree
-	claims *claims
+	claims claims
 	fresh  bool         // the log is new, and may have no genesis yet
 	finish func() error // marks a new log as complete
 	unlock func() error
+	lost   <-chan struct{} // closed when the right is lost; nil if that cannot happen
+}
+
+// isLost says whether another server may write now.
+func (l *lead) isLost() bool {
+	select {
+	case <-l.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // draft is a record that a client sent, and waits for its outcome.
@@ -145,7 +156,7 @@ func (w *writer) giveUp() error {
 		return nil
 	}
 	w.lead = nil
-	return errors.Join(l.tree.close(), l.claims.file.Close(), l.unlock())
+	return errors.Join(l.tree.close(l.isLost()), l.claims.close(), l.unlock())
 }
 
 // run writes batches until ctx ends. It waits for the lead if begin did not get it.
@@ -158,6 +169,12 @@ func (w *writer) run(ctx context.Context) {
 		}
 		if w.pause(ctx); ctx.Err() != nil {
 			break
+		}
+		if w.lead != nil && w.lead.isLost() {
+			w.log.printf("this server lost the right to write")
+			if err := w.giveUp(); err != nil {
+				w.log.complain("the log was not closed well", err)
+			}
 		}
 		again := w.takeLead
 		if w.lead != nil {
@@ -203,6 +220,9 @@ func (w *writer) batches(ctx context.Context) {
 			select {
 			case d := <-w.drafts:
 				batch = append(batch, d)
+			case <-w.lead.lost:
+				w.become(stateStandby)
+				return
 			case <-ctx.Done():
 				return
 			}
@@ -212,6 +232,10 @@ func (w *writer) batches(ctx context.Context) {
 		}
 		if err := w.write(batch); err != nil {
 			w.log.complain("records were not written", err)
+			if w.lead.isLost() {
+				w.become(stateStandby)
+				return
+			}
 			if !errors.Is(err, errTakenBack) {
 				w.become(stateFailed)
 				return
@@ -226,12 +250,23 @@ type batch struct {
 	first  int64      // the index that the first gets
 	drafts [][]*draft // those that each item answers
 	byRun  map[string]int
+
+	recorded map[string][]entry // by run id, what the log has already
 }
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
-	b := &batch{first: int64(len(w.lead.claims.offsets)), byRun: map[string]int{}}
+	b := &batch{first: w.lead.claims.count(), byRun: map[string]int{}}
 	now := w.now()
+	runs := make([]string, len(drafts))
+	for i, d := range drafts {
+		runs[i] = d.record.RunID
+	}
+	var err error
+	if b.recorded, err = w.lead.claims.of(runs); err != nil {
+		fail(drafts)
+		return err
+	}
 	for i, d := range drafts {
 		if err := w.decide(b, d, now); err != nil {
 			fail(drafts[i:])
@@ -263,7 +298,7 @@ func fail(lists ...[]*draft) {
 // decide answers a draft that is recorded already or cannot follow its run, and puts
 // another one into the batch.
 func (w *writer) decide(b *batch, d *draft, now time.Time) error {
-	claims, rec := w.lead.claims, d.record
+	rec := d.record
 	if i, ok := b.byRun[rec.RunID]; ok {
 		if same, err := rec.After(b.items[i].record, b.first+int64(i)); same && err == nil {
 			b.drafts[i] = append(b.drafts[i], d)
@@ -272,7 +307,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		}
 		return nil
 	}
-	first, again, err := w.recorded(rec)
+	first, again, err := w.recorded(rec, b.recorded[rec.RunID])
 	switch {
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrEnded):
 		d.done <- outcome{failure: unfit(err)}
@@ -286,7 +321,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		d.done <- outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}}
 		return nil
 	}
-	rec.Stamp(now, claims.last)
+	rec.Stamp(now, w.lead.claims.last())
 	it, err := newItem(rec)
 	if err != nil {
 		d.done <- outcome{failure: notRecord(err)}
@@ -303,24 +338,20 @@ type entry struct {
 	item
 }
 
-// recorded says whether the log has a record already, and at which entry. It returns
-// ErrConflict or ErrEnded if the record cannot follow what the log has of its run.
-func (w *writer) recorded(rec ledger.Record) (first entry, again bool, err error) {
-	claims, tree := w.lead.claims, w.lead.tree
-	for _, index := range claims.indexes(rec.RunID) {
-		old, err := claims.entry(index)
+// recorded says whether the log has a record already, and at which of the entries of its
+// run. It returns ErrConflict or ErrEnded if the record cannot follow them.
+func (w *writer) recorded(rec ledger.Record, of []entry) (first entry, again bool, err error) {
+	for _, old := range of {
+		if h, err := w.lead.tree.leaf(old.index, w.lead.claims.count()); err != nil || h != ledger.LeafHash(old.entry) {
+			w.lead.claims.distrust()
+			return entry{}, false, errors.Join(fmt.Errorf("the claim of entry %d was changed", old.index), err)
+		}
+		same, err := rec.After(old.record, old.index)
 		if err != nil {
 			return entry{}, false, err
 		}
-		if h, err := tree.leaf(index, int64(len(claims.offsets))); err != nil || h != ledger.LeafHash(old.entry) {
-			return entry{}, false, errors.Join(fmt.Errorf("%s was changed at entry %d", nameClaims, index), err)
-		}
-		same, err := rec.After(old.record, index)
-		if err != nil {
-			return entry{}, false, err
-		}
-		if same {
-			first, again = entry{index, old}, true
+		if same && !again {
+			first, again = old, true
 		}
 	}
 	return first, again, nil
@@ -345,7 +376,7 @@ func (w *writer) record(items []item) error {
 	if err := w.lead.claims.write(items); err != nil {
 		return err
 	}
-	if err := w.lead.tree.add(int64(len(w.lead.claims.offsets)), items); err != nil {
+	if err := w.lead.tree.add(w.lead.claims.count(), items); err != nil {
 		return err
 	}
 	return w.lead.claims.settled(items)
@@ -367,10 +398,6 @@ func (w *writer) settle() error {
 	if err != nil {
 		return err
 	}
-	// The open claims were perhaps never synced. They are written again.
-	if err := claims.file.Truncate(claims.size); err != nil {
-		return err
-	}
 	if open, err = w.adopt(open, size); err != nil {
 		return err
 	}
@@ -389,14 +416,14 @@ func (w *writer) settle() error {
 	if err := w.record(open); err != nil {
 		return err
 	}
-	if w.lead.fresh && len(claims.offsets) > 1 {
+	if w.lead.fresh && claims.count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
 	}
 	if err := w.lead.finish(); err != nil {
 		return err
 	}
 	w.lead.fresh = false
-	w.claims.Store(claims)
+	w.claims.Store(&claims)
 	w.become(stateWriting)
 	return nil
 }
@@ -417,7 +444,7 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 		found = nil
 		return err
 	}
-	err := tree.entries(int64(len(claims.offsets)), size, func(index int64, entry []byte) error {
+	err := tree.entries(claims.count(), size, func(index int64, entry []byte) error {
 		it, err := parseItem(entry)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
@@ -439,8 +466,13 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
+	runs := make([]string, len(open))
+	for i, o := range open {
+		runs[i] = o.record.RunID
+	}
+	of, err := claims.of(runs)
 	return slices.DeleteFunc(open, func(o item) bool {
-		_, same, err := w.recorded(o.record)
-		return same || err != nil || o.record.Timestamp < claims.last
-	}), nil
+		_, same, err := w.recorded(o.record, of[o.record.RunID])
+		return same || err != nil || o.record.Timestamp < claims.last()
+	}), err
 }

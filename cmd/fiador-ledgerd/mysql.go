@@ -1,0 +1,412 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	taws "github.com/transparency-dev/tessera/storage/aws"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+const (
+	databaseTime = 10 * time.Second // for a query
+	watchEvery   = time.Second      // the lock is looked at so often
+	watchTime    = 3 * time.Second  // and it is lost if no answer comes
+	idleSession  = 10               // seconds after which the database ends the session of a host that is gone
+	lateEvery    = time.Second      // Tessera signs checkpoints of a database not more often
+)
+
+// envPassword has the password of a DSN that has none, so that it is in no list of processes.
+const envPassword = "FIADOR_LEDGERD_MYSQL_PASSWORD"
+
+// database is a storage in MySQL, with tiles and evidence in a bucket. Tessera keeps the order
+// of the entries in the same database.
+type database struct {
+	identity
+	*bucket
+	config *mysql.Config
+	db     *sql.DB
+}
+
+// The tables of a log besides those of Tessera. The row of FiadorLog says how many leading
+// claims have an index for certain, and the highest time of these. A claim has the index that
+// its entry is going to get.
+var tables = []string{
+	`CREATE TABLE IF NOT EXISTS FiadorLog (id TINYINT PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, settled BIGINT UNSIGNED NOT NULL, latest VARCHAR(32) NOT NULL) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS FiadorDocuments (name VARCHAR(64) PRIMARY KEY, text MEDIUMBLOB NOT NULL) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS FiadorClaims (idx BIGINT UNSIGNED PRIMARY KEY, run BINARY(16) NOT NULL, leaf BINARY(32) NOT NULL, entry BLOB NOT NULL, KEY (run)) ENGINE=InnoDB`,
+	`INSERT IGNORE INTO FiadorLog VALUES (0, 0, 0, '')`,
+}
+
+// openDatabase opens a log, or makes its tables.
+func openDatabase(dsn, s3 string, signer *ledger.Signer) (*database, error) {
+	config, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	d := &database{identity: newIdentity(signer), config: config}
+	if d.db, err = d.open(); err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*database, error) { return nil, errors.Join(err, d.db.Close()) }
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	for i, table := range tables {
+		if i == 0 {
+			var have int
+			err := d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorLog").Scan(&have)
+			if err == nil && have == 1 {
+				break // a database that is read-only now serves readers
+			}
+		}
+		if _, err := d.db.ExecContext(ctx, table); err != nil {
+			return fail(fmt.Errorf("the database: %w", err))
+		}
+	}
+	if d.bucket, err = openBucket(s3); err != nil {
+		return fail(err)
+	}
+	if err := d.identity.read(d, false); err != nil {
+		return fail(err)
+	}
+	return d, nil
+}
+
+// parseDSN reads a DSN. Its errors show nothing of it.
+func parseDSN(dsn string) (*mysql.Config, error) {
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil || c.DBName == "" || c.Net != "tcp" && c.Net != "unix" {
+		return nil, errors.New("--mysql is USER:PASSWORD@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE")
+	}
+	host, _, _ := net.SplitHostPort(c.Addr)
+	ip, err := netip.ParseAddr(host)
+	if c.Net == "tcp" && c.TLSConfig == "" && host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return nil, errors.New("--mysql names another machine and no TLS: add ?tls=true to the DSN, or ?tls=false if the network between them is yours alone")
+	}
+	if c.Passwd == "" {
+		c.Passwd = os.Getenv(envPassword)
+	}
+	c.InterpolateParams, c.ClientFoundRows = true, true
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = 5*time.Second, databaseTime, databaseTime
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), "8"
+	return c, nil
+}
+
+// open opens a pool of connections.
+func (d *database) open() (*sql.DB, error) {
+	connector, err := mysql.NewConnector(d.config)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(32)
+	db.SetMaxIdleConns(8)
+	db.SetConnMaxIdleTime(idleSession * time.Second / 2)
+	return db, nil
+}
+
+func (d *database) who() *identity { return &d.identity }
+
+func (d *database) document(name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	var text []byte
+	err := d.db.QueryRowContext(ctx, "SELECT text FROM FiadorDocuments WHERE name = ?", name).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fs.ErrNotExist
+	}
+	return text, err
+}
+
+func (d *database) setDocument(name string, text []byte) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	if text == nil {
+		_, err = d.db.ExecContext(ctx, "DELETE FROM FiadorDocuments WHERE name = ?", name)
+	} else {
+		_, err = d.db.ExecContext(ctx, "REPLACE INTO FiadorDocuments VALUES (?, ?)", name, text)
+	}
+	return err
+}
+
+// size returns the number of entries that are in the tiles.
+func (d *database) size() (int64, error) {
+	_, integrated, err := d.sizes()
+	return integrated, err
+}
+
+// sizes returns how many entries are durable, and how many of them are in the tiles.
+func (d *database) sizes() (next, integrated int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	row := d.db.QueryRowContext(ctx, "SELECT s.next, i.seq FROM SeqCoord s, IntCoord i WHERE s.id = 0 AND i.id = 0")
+	err = row.Scan(&next, &integrated)
+	var known *mysql.MySQLError
+	if errors.As(err, &known) && known.Number == 1146 { // there is no such table: the log is new
+		err = nil
+	}
+	return next, integrated, err
+}
+
+// putBlob and the others of the bucket are evidence.
+func (d *database) putBlob(h canon.ContentHash, content io.Reader) error {
+	return d.bucket.putBlob(h, content)
+}
+
+// lead takes the lock, and a new epoch, which ends the right of the writer before.
+func (d *database) lead(decorate decorator) (*lead, error) {
+	l, err := d.lock()
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*lead, error) { return nil, errors.Join(err, l.close()) }
+	epoch, err := d.newEpoch()
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := d.document(nameRotation); !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return fail(err)
+		}
+		if err := d.integrate(); err != nil { // its record is perhaps in no tile yet
+			return fail(err)
+		}
+	}
+	if err := d.identity.read(d, true); err != nil {
+		return fail(err)
+	}
+	t, err := d.openTree(d.noteSigner(), l, decorate)
+	if err != nil {
+		return fail(err)
+	}
+	go l.watch(d)
+	return &lead{tree: t, claims: &tableClaims{db: d.db, epoch: epoch, lose: l.lose}, fresh: d.fresh,
+		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
+}
+
+// newEpoch raises the number of the writer. It waits for a transaction of the writer before.
+// It refuses a database that promises what it could lose.
+func (d *database) newEpoch() (epoch int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	var flush, binlog, syncBinlog int
+	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog").Scan(&flush, &binlog, &syncBinlog); err != nil {
+		return 0, err
+	}
+	if flush != 1 || binlog == 1 && syncBinlog != 1 {
+		return 0, errors.New("the database answers before its data is durable: set innodb_flush_log_at_trx_commit and sync_binlog to 1")
+	}
+	result, err := d.db.ExecContext(ctx, "UPDATE FiadorLog SET epoch = LAST_INSERT_ID(epoch + 1) WHERE id = 0")
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// openTree opens the log of Tessera. When the lock is lost its connections end at once.
+func (d *database) openTree(signer note.Signer, l *lock, decorate decorator) (*tree, error) {
+	signed, err := d.signed(d.signer.Origin())
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	fail := func(err error) (*tree, error) { stop(); return nil, err }
+	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: d.options, Bucket: d.name,
+		BucketPrefix: path.Join(d.prefix, nameLog), DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4})
+	if err != nil {
+		return fail(err)
+	}
+	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, lateEvery, decorate)
+	if err != nil {
+		return fail(err)
+	}
+	t.signed, t.late = signed, &late{}
+	t.stop = func() { stop(); l.hangUp() }
+	t.durable = func() (int64, error) { return d.integrated(t) }
+	go d.aging(ctx)
+	return t, nil
+}
+
+// integrated waits until the tiles have all durable entries.
+func (d *database) integrated(t *tree) (int64, error) {
+	for end := time.Now().Add(databaseTime); ; time.Sleep(50 * time.Millisecond) {
+		next, integrated, err := d.sizes()
+		switch {
+		case err != nil:
+			return 0, err
+		case next == integrated:
+			*t.late = late{base: next}
+			return next, nil
+		case time.Now().After(end):
+			return 0, fmt.Errorf("the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", integrated, next)
+		}
+	}
+}
+
+// integrate writes tiles of all entries, and signs nothing.
+func (d *database) integrate() error {
+	l := newLines()
+	t, err := d.openTree(mute{d.signer.NoteSigner()}, &lock{lines: l}, nil)
+	if err != nil {
+		return err
+	}
+	defer t.stop()
+	_, err = t.durable()
+	return err
+}
+
+// mute is a key that signs nothing.
+type mute struct{ note.Signer }
+
+func (mute) Sign([]byte) ([]byte, error) { return nil, errors.New("a rotation is being ended") }
+
+// aging keeps the time of a checkpoint from being of the future, as in a folder.
+func (d *database) aging(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		now := time.Now().Unix()
+		var at int64
+		if d.db.QueryRowContext(ctx, "SELECT publishedAt FROM PubCoord WHERE id = 0").Scan(&at) == nil && at > now {
+			_, _ = d.db.ExecContext(ctx, "UPDATE PubCoord SET publishedAt = ? WHERE id = 0 AND publishedAt > ?", now-1, now) // the next second tries again
+		}
+	}
+}
+
+// lock is the right to write, which the database gives to one connection of its own.
+type lock struct {
+	*lines
+	db   *sql.DB // of one connection
+	name string
+
+	lost chan struct{}
+	once sync.Once
+	end  context.CancelFunc
+	ctx  context.Context
+}
+
+// lock takes the lock of the log, or returns errBusy. The database gives it back when the
+// connection ends.
+func (d *database) lock() (*lock, error) {
+	db, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	db.SetConnMaxIdleTime(0)
+	l := &lock{lines: newLines(), db: db, lost: make(chan struct{})}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	l.name = fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
+	ctx, cancel := context.WithTimeout(l.ctx, databaseTime)
+	defer cancel()
+	var got sql.NullInt64
+	err = db.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.name).Scan(&got)
+	if err == nil && got.Int64 != 1 {
+		err = errBusy
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// watch looks whether the connection still has the lock. A connection that was made anew has
+// not.
+func (l *lock) watch(d *database) {
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-time.After(watchEvery):
+		}
+		ctx, cancel := context.WithTimeout(l.ctx, watchTime)
+		var mine sql.NullBool
+		err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) = CONNECTION_ID()", l.name).Scan(&mine)
+		cancel()
+		if l.ctx.Err() == nil && (err != nil || !mine.Bool) {
+			l.lose()
+			return
+		}
+	}
+}
+
+// lose ends the right: what Tessera has under way fails now.
+func (l *lock) lose() {
+	l.once.Do(func() { close(l.lost); l.hangUp() })
+}
+
+func (l *lock) close() error {
+	l.end()
+	l.hangUp()
+	return l.db.Close()
+}
+
+// lines are the connections of Tessera, which does not end them itself.
+type lines struct {
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	over bool
+}
+
+func newLines() *lines { return &lines{open: map[net.Conn]bool{}} }
+
+// dsn returns a DSN for Tessera, whose connections l keeps.
+func (l *lines) dsn(c *mysql.Config) string {
+	own := c.Clone()
+	own.Net = fmt.Sprintf("fiador%p", l)
+	network := c.Net
+	mysql.RegisterDialContext(own.Net, func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: c.Timeout}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.over {
+			return nil, errors.Join(errLost, conn.Close())
+		}
+		l.open[conn] = true
+		return conn, nil
+	})
+	return own.FormatDSN()
+}
+
+var errLost = errors.New("this server has not the lock any more")
+
+// hangUp ends all connections and takes no new ones.
+func (l *lines) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	for conn := range l.open {
+		_ = conn.Close() // it is perhaps closed already
+	}
+	clear(l.open)
+}
+
+// placeholders returns n times the text, with commas.
+func placeholders(text string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(text+",", n), ",")
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+)
+
+// Tests of the second storage start real servers: MariaDB of Debian (mariadb-server), and
+// versitygw as S3, which testdata/versitygw builds once with Go. The tests of the package share
+// one of each, and each test has a database and a bucket of its own. Where they cannot be had a
+// test skips, and fails if FIADOR_LEDGERD_SERVICES is 1.
+
+const (
+	testAccess = "TESTACCESSKEY"
+	testSecret = "a-secret-of-the-tests"
+)
+
+// need returns what a shared service gave, or ends the test.
+func need[T any](t testing.TB, name string, start func() (T, error)) T {
+	t.Helper()
+	got, err := start()
+	if err != nil && os.Getenv("FIADOR_LEDGERD_SERVICES") == "1" {
+		t.Fatalf("%s cannot be started: %v", name, err)
+	}
+	if err != nil {
+		t.Skipf("%s cannot be started here: %v", name, err)
+	}
+	return got
+}
+
+// mariaDB is a database server that listens on a socket in its folder.
+type mariaDB struct {
+	dir string
+	cmd *exec.Cmd
+}
+
+var (
+	sharedMySQL = sync.OnceValues(func() (*mariaDB, error) { return newMariaDB() })
+	sharedS3    = sync.OnceValues(newGateway)
+	names       atomic.Int64 // of databases and buckets
+)
+
+// stopServices ends the shared servers. TestMain calls it.
+func stopServices() {
+	if ranServices.Load()&1 != 0 {
+		if m, err := sharedMySQL(); err == nil {
+			m.remove()
+		}
+	}
+	if ranServices.Load()&2 != 0 {
+		if g, err := sharedS3(); err == nil {
+			_ = g.cmd.Process.Kill()
+			_ = g.cmd.Wait()
+			_ = os.RemoveAll(g.dir)
+		}
+	}
+}
+
+var ranServices atomic.Int32 // bits: 1 the database, 2 the gateway
+
+// startMySQL returns the DSN of an empty database.
+func startMySQL(t testing.TB) string {
+	t.Helper()
+	ranServices.Or(1)
+	return need(t, "MariaDB", sharedMySQL).database(t)
+}
+
+// ownMySQL returns a server for a test that kills it.
+func ownMySQL(t testing.TB, flags ...string) *mariaDB {
+	t.Helper()
+	m := need(t, "MariaDB", func() (*mariaDB, error) { return newMariaDB(flags...) })
+	t.Cleanup(m.remove)
+	return m
+}
+
+// newMariaDB makes a server whose folder is in memory, where syncing is fast.
+func newMariaDB(flags ...string) (*mariaDB, error) {
+	dir, err := os.MkdirTemp("/dev/shm", "fiador-mysql-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "fiador-mysql-")
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &mariaDB{dir: dir}
+	out, err := exec.Command("mariadb-install-db", "--no-defaults", "--user=root", "--datadir="+dir, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("install the Debian package mariadb-server: %w\n%s", err, out)
+	}
+	return m, m.start(flags...)
+}
+
+// start starts the server, again if it was killed. What it promised is durable.
+func (m *mariaDB) start(flags ...string) error {
+	m.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--user=root", "--datadir=" + m.dir, "--socket=" + filepath.Join(m.dir, "s"),
+		"--skip-networking", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--log-error=" + filepath.Join(m.dir, "log")}, flags...)...)
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	db, err := sql.Open("mysql", m.dsn(""))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if err := db.Ping(); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+func (m *mariaDB) kill() { _ = m.cmd.Process.Kill(); _ = m.cmd.Wait() }
+
+func (m *mariaDB) remove() { m.kill(); _ = os.RemoveAll(m.dir) }
+
+func (m *mariaDB) dsn(name string) string {
+	return "root@unix(" + filepath.Join(m.dir, "s") + ")/" + name
+}
+
+// database makes an empty database.
+func (m *mariaDB) database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("log%d", names.Add(1))
+	query(t, m.dsn(""), "CREATE DATABASE "+name)
+	return m.dsn(name)
+}
+
+// query changes a database.
+func query(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	check(t, err)
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// gateway is an S3 server whose buckets are folders.
+type gateway struct {
+	dir, address string
+	cmd          *exec.Cmd
+}
+
+// startS3 returns the address of an empty bucket, for --s3, and its folder.
+func startS3(t testing.TB) (address, dir string) {
+	t.Helper()
+	ranServices.Or(2)
+	g := need(t, "versitygw", sharedS3)
+	name := fmt.Sprintf("bucket%d", names.Add(1))
+	dir = filepath.Join(g.dir, name)
+	check(t, os.Mkdir(dir, 0o700))
+	return "s3://" + name + "?endpoint=http://" + g.address + "&region=us-east-1", dir
+}
+
+func newGateway() (*gateway, error) {
+	build := exec.Command("go", "tool", "-C", "testdata/versitygw", "-n", "versitygw") // builds it, or finds it in the build cache
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	lines := strings.Fields(string(out))
+	dir, err := os.MkdirTemp("", "fiador-s3-")
+	if err != nil {
+		return nil, err
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{dir: dir, address: free.Addr().String()}
+	if err := free.Close(); err != nil {
+		return nil, err
+	}
+	said := new(bytes.Buffer)
+	g.cmd = exec.Command(lines[len(lines)-1], "--port", g.address, "--access", testAccess, "--secret", testSecret, "--region", "us-east-1", "--quiet", "posix", dir)
+	g.cmd.Stdout, g.cmd.Stderr = said, said
+	if err := g.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", g.address); err == nil {
+			return g, c.Close()
+		}
+	}
+	_ = g.cmd.Process.Kill()
+	_ = g.cmd.Wait()
+	return nil, errors.New(said.String())
+}
+
+// storages are those that a test runs over.
+var storages = []string{"folder", "database"}
+
+// over runs a test over every storage.
+func over(t *testing.T, test func(t *testing.T, p *place)) {
+	for _, name := range storages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newPlaceIn(t, name))
+		})
+	}
+}
+
+// newPlaceIn returns a place whose log is in a storage.
+func newPlaceIn(t testing.TB, storage string) *place {
+	t.Helper()
+	p := newPlace(t)
+	if storage == "database" {
+		p.dsn = startMySQL(t)
+		p.s3, p.dir = startS3(t)
+	}
+	return p
+}

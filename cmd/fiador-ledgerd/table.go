@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// tableClaims are the claims of a log in a database. A claim is a row with the index that its
+// entry is going to get. FiadorLog.settled says how many of them the log has for certain; it is
+// written with the next claims. Rows behind it are open.
+type tableClaims struct {
+	db    *sql.DB
+	epoch int64
+	lose  func() // is called when another server has a higher epoch
+
+	placed atomic.Int64 // claims that have an index
+	latest string
+	doubt  bool // a claim is not what the log has
+}
+
+func (c *tableClaims) count() int64 { return c.placed.Load() }
+func (c *tableClaims) last() string { return c.latest }
+func (c *tableClaims) close() error { return nil }
+func (c *tableClaims) distrust()    { c.doubt = true }
+
+// load looks at the number of claims and at the last one. If they are not those of the log, or
+// if one was not before, it begins at the first entry, and settle makes all claims again.
+func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*databaseTime)
+	defer cancel()
+	var settled, rows int64
+	var latest string
+	if err := c.db.QueryRowContext(ctx, "SELECT settled, latest FROM FiadorLog WHERE id = 0").Scan(&settled, &latest); err != nil {
+		return nil, err
+	}
+	if settled > size {
+		return nil, fmt.Errorf("the log has %d entries, and the claims know %d: an old copy of the log was put back", size, settled)
+	}
+	if err := c.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorClaims WHERE idx < ?", settled).Scan(&rows); err != nil {
+		return nil, err
+	}
+	sound := !c.doubt && rows == settled
+	if sound && settled > 0 {
+		var leaf []byte
+		if err := c.db.QueryRowContext(ctx, "SELECT leaf FROM FiadorClaims WHERE idx = ?", settled-1).Scan(&leaf); err != nil {
+			return nil, err
+		}
+		h, err := log.leaf(settled-1, size)
+		if err == nil && [tlog.HashSize]byte(h) != toHash(leaf) {
+			err, sound = log.holds(settled-1, size), false
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if open, err = c.behind(ctx, settled); err != nil {
+		return nil, err
+	}
+	if !sound {
+		settled, latest = 0, ""
+	}
+	c.placed.Store(settled)
+	c.latest, c.doubt = latest, false
+	return open, nil
+}
+
+func toHash(b []byte) (h [tlog.HashSize]byte) { copy(h[:], b); return h }
+
+// behind returns the claims from an index on.
+func (c *tableClaims) behind(ctx context.Context, index int64) (open []item, err error) {
+	rows, err := c.db.QueryContext(ctx, "SELECT entry FROM FiadorClaims WHERE idx >= ? ORDER BY idx", index)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var entry []byte
+		if err := rows.Scan(&entry); err != nil {
+			return nil, err
+		}
+		it, err := parseItem(entry)
+		if err != nil {
+			return open, nil
+		}
+		open = append(open, it)
+	}
+	return open, rows.Err()
+}
+
+// of reads all runs at once. A byte-identical repeat of an entry is left out.
+func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
+	found := map[string][]entry{}
+	if len(runIDs) == 0 {
+		return found, nil
+	}
+	args := make([]any, 0, len(runIDs)+1)
+	for _, run := range runIDs {
+		key := keyOf(run)
+		args = append(args, key[:])
+	}
+	args = append(args, c.count())
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	rows, err := c.db.QueryContext(ctx, "SELECT idx, entry FROM FiadorClaims WHERE run IN ("+placeholders("?", len(runIDs))+") AND idx < ? ORDER BY idx", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e entry
+		var text []byte
+		if err := rows.Scan(&e.index, &text); err != nil {
+			return nil, err
+		}
+		if e.item, err = parseItem(text); err != nil {
+			c.doubt = true
+			return nil, fmt.Errorf("the claim of entry %d was changed: %w", e.index, err)
+		}
+		run := e.record.RunID
+		if !slices.ContainsFunc(found[run], func(o entry) bool { return string(o.entry) == string(e.entry) }) {
+			found[run] = append(found[run], e)
+		}
+	}
+	return found, rows.Err()
+}
+
+func (c *tableClaims) indexes(runID string) ([]int64, error) {
+	found, err := c.of([]string{runID})
+	list := []int64{}
+	for _, e := range found[runID] {
+		list = append(list, e.index)
+	}
+	return list, err
+}
+
+// write writes claims in one transaction, and with them how many the log has. The row that it
+// changes first is locked until its end, and says whether another server writes now.
+func (c *tableClaims) write(items []item) error {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	tx, err := c.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTakenBack, err)
+	}
+	first := c.count()
+	result, err := tx.ExecContext(ctx, "UPDATE FiadorLog SET settled = ?, latest = ? WHERE id = 0 AND epoch = ?", first, c.latest, c.epoch)
+	if err == nil {
+		var rows int64
+		if rows, err = result.RowsAffected(); err == nil && rows != 1 {
+			c.lose()
+			err = errLost
+		}
+	}
+	if err == nil {
+		args := make([]any, 0, 4*len(items))
+		for i, it := range items {
+			key, leaf := keyOf(it.record.RunID), ledger.LeafHash(it.entry)
+			args = append(args, first+int64(i), key[:], leaf[:], it.entry)
+		}
+		_, err = tx.ExecContext(ctx, "REPLACE INTO FiadorClaims (idx, run, leaf, entry) VALUES "+placeholders("(?,?,?,?)", len(items)), args...)
+	}
+	if err != nil {
+		_ = tx.Rollback() // a connection that ends is rolled back too
+		return fmt.Errorf("%w: %w", errTakenBack, err)
+	}
+	return tx.Commit() // after an error nobody knows; settle looks
+}
+
+func (c *tableClaims) settled(items []item) error {
+	for _, it := range items {
+		c.latest = max(c.latest, it.record.Timestamp)
+	}
+	c.placed.Add(int64(len(items)))
+	return nil
+}
