@@ -37,7 +37,8 @@ func IsAck(text []byte) bool {
 	return bytes.HasSuffix(line, []byte(ackSuffix))
 }
 
-// OpenAck reads an ack and checks the signature by the log's key for its index.
+// OpenAck reads an ack and checks the signature by the log's key for its index, or by a later
+// key of the log: a server that is asked again after a rotation has no other.
 func (k Keys) OpenAck(msg []byte) (Ack, error) {
 	bad := func(what string) (Ack, error) { return Ack{}, fmt.Errorf("%w: %s", ErrAck, what) }
 	if len(msg) > MaxAckBytes {
@@ -59,7 +60,13 @@ func (k Keys) OpenAck(msg []byte) (Ack, error) {
 	if rest, ok := exactly([]byte(lines[2]), a.Leaf[:]); !ok || len(rest) > 0 {
 		return bad("its third line is not a hash in base64")
 	}
-	switch err := k.signed(msg, origin, a.Index+1); {
+	err := k.signed(msg, origin, a.Index+1)
+	for _, later := range k {
+		if errors.Is(err, ErrUnknownKey) && later.Size > a.Index+1 {
+			err = k.signed(msg, origin, later.Size)
+		}
+	}
+	switch {
 	case err == nil:
 		return a, nil
 	case errors.Is(err, ErrUnknownKey), errors.Is(err, ErrBadSignature):

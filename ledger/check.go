@@ -132,7 +132,7 @@ func (a *Audited) CheckEvidence(src Source) func(int64, Record) error {
 		}
 		content, err := src.Blob(rec.Evidence)
 		if err == nil {
-			set, known := policySet(content), false
+			set, known := PolicySet(content), false
 			if err, known = sets[set]; !known {
 				_, err = src.Blob(set)
 				sets[set] = err
@@ -152,8 +152,8 @@ func (a *Audited) CheckEvidence(src Source) func(int64, Record) error {
 	}
 }
 
-// policySet returns the blob of the policy that a decision's evidence names.
-func policySet(content []byte) Blob {
+// PolicySet returns the blob of the policy that a decision's evidence names.
+func PolicySet(content []byte) Blob {
 	var e struct {
 		Policy Blob `json:"policy"`
 	}

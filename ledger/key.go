@@ -94,6 +94,12 @@ func (s *Signer) Checkpoint(size int64, root tlog.Hash) (Checkpoint, error) {
 	return Checkpoint{Origin: s.Origin(), Size: size, Root: root, Note: text}, err
 }
 
+// Note returns the seal as a signed note of the log of an origin.
+func (s Seal) Note(origin string) []byte {
+	b := append(treeText(origin+sealSuffix, s.Size, s.Root), "\n— "+origin+" "...)
+	return append(base64.StdEncoding.AppendEncode(b, s.Sig[:]), '\n')
+}
+
 func treeText(origin string, size int64, root tlog.Hash) []byte {
 	b := append([]byte(origin), '\n')
 	b = append(strconv.AppendInt(b, size, 10), '\n')

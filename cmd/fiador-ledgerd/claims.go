@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,7 @@ type claims interface {
 type fileClaims struct {
 	file *os.File
 	size int64 // bytes up to the last indexes
+	most int64 // so many bytes are read at most; 0: all
 
 	mu      sync.RWMutex // for reading indexes beside the writer
 	offsets []int64      // of the claim of each entry of the log
@@ -109,7 +111,7 @@ func (c *fileClaims) read(size int64, log leaves) (open []item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size, c.offsets, c.runs, c.latest = 0, nil, map[runKey]story{}, ""
-	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, 0, 1<<62), maxClaimLine)
+	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, 0, cmp.Or(c.most, 1<<62)), maxClaimLine)
 	for at := int64(0); ; {
 		line, err := lines.ReadSlice('\n')
 		if err == io.EOF || errors.Is(err, bufio.ErrBufferFull) {

@@ -332,7 +332,7 @@ func TestTwoStartAtOnce(t *testing.T) {
 func newTestWriter(t *testing.T, p *place, decorate decorator) *writer {
 	signer, err := disk.ReadKey(p.key)
 	check(t, err)
-	store, err := openPosix(p.dir, signer)
+	store, err := openPosix(p.dir, newIdentity(signer))
 	check(t, err)
 	w := newWriter(store, signer, time.Now, &printer{to: new(buffer)}, decorate)
 	check(t, w.begin())

@@ -27,6 +27,9 @@ import (
 
 // TestMain makes the test binary the program itself for tests that kill it.
 func TestMain(m *testing.M) {
+	if step := os.Getenv("FIADOR_LEDGERD_KILL"); step != "" {
+		os.Exit(killedAt(step))
+	}
 	if os.Getenv("FIADOR_LEDGERD_TEST") != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/transparency-dev/tessera/api/layout"
 	"golang.org/x/mod/sumdb/note"
@@ -27,9 +28,15 @@ type identity struct {
 	keys      ledger.Keys // of origin.json; of a new log, those that it gets
 	fresh     bool        // there is no origin.json yet
 	importing bool        // this process imports
+	checking  bool        // this process only looks, and says itself what is wrong
 }
 
 func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }
+
+// imported returns the identity of a log into which a ledger with these keys is imported.
+func imported(signer *ledger.Signer, keys ledger.Keys) identity {
+	return identity{signer: signer, keys: keys, importing: true}
+}
 
 // read reads origin.json and checks that the log and its key are the signer's. The leader
 // first ends a rotation that was interrupted; others accept both keys of it.
@@ -51,7 +58,7 @@ func (d *identity) read(store storage, leading bool) error {
 	if err != nil && !d.fresh {
 		return err
 	}
-	if _, err := store.document(nameImport); !d.importing && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.document(nameImport); !d.importing && !d.checking && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(errors.New("an import into this log has not ended: run the same import again"), err)
 	}
 	if d.fresh {
@@ -61,15 +68,36 @@ func (d *identity) read(store storage, leading bool) error {
 	if err != nil {
 		return err
 	}
+	if d.checking {
+		d.keys = keys
+		return nil
+	}
 	if keys.Origin() != d.signer.Origin() {
 		return fmt.Errorf("the folder has the log %q and not %q", keys.Origin(), d.signer.Origin())
 	}
 	if d.importing {
-		return nil
+		return d.extends(keys)
 	}
 	d.keys = keys
 	if now := keys.Now().String(); now != d.signer.Verifier().String() && (planned == nil || planned.Now().String() != d.signer.Verifier().String()) {
-		return fmt.Errorf("the log %q has another key: %s; use the private key that belongs to it", keys.Origin(), now)
+		return &otherKey{keys.Origin(), now}
+	}
+	return nil
+}
+
+// otherKey says that another key signs the log now.
+type otherKey struct{ origin, now string }
+
+func (o *otherKey) Error() string {
+	return fmt.Sprintf("the log %q has another key now: %s; use the private key that belongs to it", o.origin, o.now)
+}
+
+// extends says whether the keys of an import begin with those that the log has.
+func (d *identity) extends(has ledger.Keys) error {
+	for i, k := range has {
+		if i >= len(d.keys) || d.keys[i].Key.String() != k.Key.String() || d.keys[i].Size != k.Size {
+			return fmt.Errorf("the log has the key %s from %d entries on, and the folder has not; name a new log", k.Key, k.Size)
+		}
 	}
 	return nil
 }
@@ -159,6 +187,42 @@ func (s since) Sign(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	return s.Signer.Sign(text)
+}
+
+// covered waits for a checkpoint over a number of entries, and returns it.
+func (d *identity) covered(store storage, size int64) (c ledger.Checkpoint, err error) {
+	for end := time.Now().Add(2 * lastCheckpoint); ; time.Sleep(20 * time.Millisecond) {
+		var text []byte
+		if text, err = store.resource(layout.CheckpointPath); err == nil {
+			c, err = ledger.ParseCheckpoint(text)
+		}
+		if err == nil && c.Size >= size {
+			return d.keys.OpenCheckpoint(text)
+		}
+		if time.Now().After(end) {
+			return c, errors.Join(fmt.Errorf("no checkpoint over %d entries came in time; the newest is over %d", size, c.Size), err)
+		}
+	}
+}
+
+// treeOf returns the tree of the first entries of a log that has size entries. It calls each,
+// unless it is nil, with every one of them.
+func treeOf(r *reading, first, size int64, each func(index int64, entry []byte) error) (tree ledger.Range, err error) {
+	all := errors.New("all")
+	err = r.entries(0, size, func(index int64, entry []byte) error {
+		if index == first {
+			return all
+		}
+		tree.Append(ledger.LeafHash(entry), nil)
+		if each == nil {
+			return nil
+		}
+		return each(index, entry)
+	})
+	if errors.Is(err, all) {
+		err = nil
+	}
+	return tree, err
 }
 
 // newView returns a log as it is stored. Its reader needs no right to write.

@@ -55,12 +55,20 @@ STORAGE is --posix DIR, or --mysql DSN --s3 URL:
 // run executes a command and returns its exit status: 0, or 2 if it could not be done.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	log := &printer{to: stderr}
-	err := fmt.Errorf("%w: the command is serve, key or token", errUsage)
+	err := fmt.Errorf("%w: the command is serve, import, check, rotate-key, key or token", errUsage)
 	if len(args) > 0 {
 		switch args[0] {
 		case "serve":
 			quiet(log)
 			err = serve(ctx, args[1:], log, config{now: time.Now})
+		case "import":
+			quiet(&printer{to: io.Discard}) // what the command says is enough
+			err = importLedger(ctx, args[1:], stdout, log)
+		case "check":
+			err = checkLog(args[1:], stdout, log, time.Now)
+		case "rotate-key":
+			quiet(&printer{to: io.Discard})
+			err = rotateKey(args[1:], stdout, log, func(string) {})
 		case "key":
 			err = key(args[1:], stdout)
 		case "token":
@@ -163,7 +171,7 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 		return err
 	}
 	defer listener.Close()
-	store, err := c.open(signer, log)
+	store, err := c.open(newIdentity(signer), log)
 	if err != nil {
 		return err
 	}

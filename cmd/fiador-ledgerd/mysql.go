@@ -21,7 +21,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/ledger"
 )
 
 const (
@@ -55,37 +54,69 @@ var tables = []string{
 }
 
 // openDatabase opens a log, or makes its tables.
-func openDatabase(dsn, s3 string, signer *ledger.Signer) (*database, error) {
+func openDatabase(dsn, s3 string, id identity) (*database, error) {
+	return database{}.with(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+		for i, table := range tables {
+			if i == 0 && hasTables(ctx, db) == nil {
+				break // a database that is read-only now serves readers
+			}
+			if _, err := db.ExecContext(ctx, table); err != nil {
+				return fmt.Errorf("the database: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// lookDatabase opens a log that is there.
+func lookDatabase(dsn, s3 string, id identity) (*database, error) {
+	return database{}.with(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+		err := hasTables(ctx, db)
+		if id.checking && errors.Is(err, errNoLog) {
+			err = nil // the rest can be looked at
+		}
+		return err
+	})
+}
+
+// hasTables says whether the tables of a log are there.
+func hasTables(ctx context.Context, db *sql.DB) error {
+	var have int
+	err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorLog").Scan(&have)
+	if noTable(err) || err == nil && have != 1 {
+		err = errNoLog
+	}
+	return err
+}
+
+// noTable says whether a query failed because a table is not there.
+func noTable(err error) bool {
+	var known *mysql.MySQLError
+	return errors.As(err, &known) && known.Number == 1146
+}
+
+// with opens a log after do has prepared its database.
+func (d database) with(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{identity: newIdentity(signer), config: config}
+	d.identity, d.config = id, config
 	if d.db, err = d.open(); err != nil {
 		return nil, err
 	}
-	fail := func(err error) (*database, error) { return nil, errors.Join(err, d.db.Close()) }
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
 	defer cancel()
-	for i, table := range tables {
-		if i == 0 {
-			var have int
-			err := d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorLog").Scan(&have)
-			if err == nil && have == 1 {
-				break // a database that is read-only now serves readers
-			}
-		}
-		if _, err := d.db.ExecContext(ctx, table); err != nil {
-			return fail(fmt.Errorf("the database: %w", err))
-		}
+	if err = do(ctx, d.db); err == nil {
+		d.bucket, err = openBucket(s3)
 	}
-	if d.bucket, err = openBucket(s3); err != nil {
-		return fail(err)
+	if err == nil {
+		err = d.identity.read(&d, false)
 	}
-	if err := d.identity.read(d, false); err != nil {
-		return fail(err)
+	if err != nil {
+		return nil, errors.Join(err, d.db.Close())
 	}
-	return d, nil
+	return &d, nil
 }
 
 // parseDSN reads a DSN. Its errors show nothing of it.
@@ -131,7 +162,7 @@ func (d *database) document(name string) ([]byte, error) {
 	defer cancel()
 	var text []byte
 	err := d.db.QueryRowContext(ctx, "SELECT text FROM FiadorDocuments WHERE name = ?", name).Scan(&text)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, sql.ErrNoRows) || noTable(err) {
 		err = fs.ErrNotExist
 	}
 	return text, err
@@ -160,8 +191,7 @@ func (d *database) sizes() (next, integrated int64, err error) {
 	defer cancel()
 	row := d.db.QueryRowContext(ctx, "SELECT s.next, i.seq FROM SeqCoord s, IntCoord i WHERE s.id = 0 AND i.id = 0")
 	err = row.Scan(&next, &integrated)
-	var known *mysql.MySQLError
-	if errors.As(err, &known) && known.Number == 1146 { // there is no such table: the log is new
+	if noTable(err) { // the log is new
 		err = nil
 	}
 	return next, integrated, err
@@ -204,22 +234,29 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 }
 
 // newEpoch raises the number of the writer. It waits for a transaction of the writer before.
-// It refuses a database that promises what it could lose.
 func (d *database) newEpoch() (epoch int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
 	defer cancel()
-	var flush, binlog, syncBinlog int
-	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog").Scan(&flush, &binlog, &syncBinlog); err != nil {
+	if err := d.durable(ctx); err != nil {
 		return 0, err
-	}
-	if flush != 1 || binlog == 1 && syncBinlog != 1 {
-		return 0, errors.New("the database answers before its data is durable: set innodb_flush_log_at_trx_commit and sync_binlog to 1")
 	}
 	result, err := d.db.ExecContext(ctx, "UPDATE FiadorLog SET epoch = LAST_INSERT_ID(epoch + 1) WHERE id = 0")
 	if err != nil {
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+// durable refuses a database that promises what it could lose.
+func (d *database) durable(ctx context.Context) error {
+	var flush, binlog, syncBinlog int
+	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog").Scan(&flush, &binlog, &syncBinlog); err != nil {
+		return err
+	}
+	if flush != 1 || binlog == 1 && syncBinlog != 1 {
+		return errors.New("the database answers before its data is durable: set innodb_flush_log_at_trx_commit and sync_binlog to 1")
+	}
+	return nil
 }
 
 // openTree opens the log of Tessera. When the lock is lost its connections end at once.
@@ -318,7 +355,7 @@ func (d *database) lock() (*lock, error) {
 	db.SetConnMaxIdleTime(0)
 	l := &lock{lines: newLines(), db: db, lost: make(chan struct{})}
 	l.ctx, l.end = context.WithCancel(context.Background())
-	l.name = fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
+	l.name = d.lockName()
 	ctx, cancel := context.WithTimeout(l.ctx, databaseTime)
 	defer cancel()
 	var got sql.NullInt64
@@ -330,6 +367,10 @@ func (d *database) lock() (*lock, error) {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+func (d *database) lockName() string {
+	return fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
 }
 
 // watch looks whether the connection still has the lock. A connection that was made anew has

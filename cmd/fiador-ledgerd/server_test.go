@@ -489,7 +489,7 @@ func TestRefusedStarts(t *testing.T) {
 		with func(p *place) []string
 	}{
 		{"no arguments", "is missing", func(p *place) []string { return []string{"serve"} }},
-		{"no command", "serve, key or token", func(p *place) []string { return nil }},
+		{"no command", "key or token", func(p *place) []string { return nil }},
 		{"an unknown flag", "-mysql", func(p *place) []string { return append(p.serve(), "--mysql", "x") }},
 		{"a certificate alone", "come together", func(p *place) []string { return append(p.serve(), "--tls-cert", "x") }},
 		{"an argument", "\"x\" is not expected", func(p *place) []string { return append(p.serve(), "x") }},

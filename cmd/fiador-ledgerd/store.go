@@ -38,10 +38,15 @@ type storage interface {
 	size() (int64, error)
 	// who says which log this is.
 	who() *identity
+	// inspect says what is known of the place, and whether a server writes.
+	inspect(c *checker)
+	// claimed returns how many leading entries of a log of a size have a claim that fits.
+	claimed(size int64, log leaves) (int64, error)
 }
 
 var (
 	errBusy     = errors.New("another server has the lock")
+	errNoLog    = errors.New("there is no log yet; fiador-ledgerd serve makes it")
 	errHash     = errors.New("the content has another hash")
 	errNotEmpty = errors.New("the folder has files and no origin.json: name a new folder, or one of a ledger server")
 )
@@ -65,7 +70,7 @@ type posix struct {
 }
 
 // openPosix opens the folder of a log, or makes it.
-func openPosix(dir string, signer *ledger.Signer) (*posix, error) {
+func openPosix(dir string, id identity) (*posix, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -80,11 +85,23 @@ func openPosix(dir string, signer *ledger.Signer) (*posix, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	return lookPosix(dir, id)
+}
+
+// lookPosix opens the folder of a log that is there.
+func lookPosix(dir string, id identity) (*posix, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &posix{identity: newIdentity(signer), root: root, dir: dir}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoLog
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &posix{identity: id, root: root, dir: dir}
 	return p, p.readOrigin(false)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -31,20 +32,28 @@ func (w where) signer(file string) (*ledger.Signer, error) {
 	return s, err
 }
 
-// open opens the storage, and makes it if it is new. Lines of log do not show its path.
-func (w where) open(signer *ledger.Signer, log *printer) (storage, error) {
+// open opens the storage, and makes it if it is new.
+func (w where) open(id identity, log *printer) (storage, error) {
+	return w.storage(id, log, openPosix, openDatabase)
+}
+
+// look opens the storage of a log that is there.
+func (w where) look(id identity, log *printer) (storage, error) {
+	return w.storage(id, log, lookPosix, lookDatabase)
+}
+
+// storage opens the storage that is named. Lines of log do not show its path.
+func (w where) storage(id identity, log *printer, posix func(string, identity) (*posix, error), database func(dsn, s3 string, id identity) (*database, error)) (storage, error) {
 	switch {
 	case (w.posix == "") == (w.mysql == ""):
 		return nil, fmt.Errorf("%w: name one storage, --posix DIR or --mysql DSN --s3 URL", errUsage)
 	case (w.mysql == "") != (w.s3 == ""):
 		return nil, fmt.Errorf("%w: --mysql and --s3 come together", errUsage)
 	case w.mysql != "":
-		return openDatabase(w.mysql, w.s3, signer)
+		return database(w.mysql, w.s3, id)
 	}
-	p, err := openPosix(w.posix, signer)
-	if err != nil {
-		return nil, err
+	if dir, err := filepath.Abs(w.posix); err == nil {
+		log.hide(dir)
 	}
-	log.hide(p.dir)
-	return p, nil
+	return posix(w.posix, id)
 }

@@ -31,8 +31,9 @@ type writer struct {
 	state  atomic.Int32
 	claims atomic.Pointer[claims] // of the lead, for reading
 
-	lead *lead    // nil while another server writes
-	held []*draft // for the next batch
+	first *item    // of an import: the genesis of the folder
+	lead  *lead    // nil while another server writes
+	held  []*draft // for the next batch
 }
 
 // The states of a writer.
@@ -401,6 +402,9 @@ func (w *writer) settle() error {
 	if open, err = w.adopt(open, size); err != nil {
 		return err
 	}
+	if w.first != nil {
+		return nil // an import adds the entries
+	}
 	if size == 0 && len(open) == 0 {
 		if !w.lead.fresh {
 			return errors.New("the log has no entries, and origin.json says that it had: put them back")
@@ -423,13 +427,32 @@ func (w *writer) settle() error {
 		return err
 	}
 	w.lead.fresh = false
+	if err := w.signable(); err != nil {
+		return err
+	}
 	w.claims.Store(&claims)
 	w.become(stateWriting)
 	return nil
 }
 
+// signable adds a record if the log ends with the rotation to the key, which cannot sign that
+// tree. So the key signs a checkpoint over all entries.
+func (w *writer) signable() error {
+	if keys := w.store.who().keys; keys[len(keys)-1].Size <= w.lead.claims.count() {
+		return nil
+	}
+	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
+	repair.Stamp(w.now(), w.lead.claims.last())
+	it, err := newItem(repair)
+	if err != nil {
+		return err
+	}
+	return w.record([]item{it})
+}
+
 // adopt claims the entries of the log that have no claim with an index, and returns the
-// open claims that are not among them. It drops those that cannot follow any more.
+// open claims that are not among them. It drops those that cannot follow any more, and those
+// of a rotation.
 func (w *writer) adopt(open []item, size int64) ([]item, error) {
 	claims, tree := w.lead.claims, w.lead.tree
 	var found []item
@@ -473,6 +496,7 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 	of, err := claims.of(runs)
 	return slices.DeleteFunc(open, func(o item) bool {
 		_, same, err := w.recorded(o.record, of[o.record.RunID])
-		return same || err != nil || o.record.Timestamp < claims.last()
+		waits := o.record.Kind == ledger.KindGenesis || o.record.Kind.OfRun()
+		return !waits || same || err != nil || o.record.Timestamp < claims.last()
 	}), err
 }

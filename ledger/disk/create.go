@@ -201,10 +201,11 @@ func repair(ctx context.Context, fsys files, key *ledger.Signer, o Options) (did
 type unpoisoned struct{ files }
 
 func (u unpoisoned) Lstat(name string) (fs.FileInfo, error) {
-	if name == namePoison {
+	info, err := u.files.Lstat(name)
+	if name == namePoison && err == nil && !info.IsDir() { // of a moved ledger it is a folder
 		return nil, fs.ErrNotExist
 	}
-	return u.files.Lstat(name)
+	return info, err
 }
 
 // ReadKey reads a private key from a file. Only the owner may be able to read the file.

@@ -160,12 +160,15 @@ func (l *Log) Close() error { return l.files.Close() }
 // Origin returns the name of the log.
 func (l *Log) Origin() string { return l.name }
 
-// poisoned returns ErrPoisoned if a failed append could not be undone.
+// poisoned returns ErrPoisoned if a failed append could not be undone, and a *Moved if the
+// ledger has moved to a server.
 func (l *Log) poisoned() error {
 	if l.stopped != nil {
 		return fmt.Errorf("%w: %w", ErrPoisoned, l.stopped)
 	}
-	if _, err := l.files.Lstat(namePoison); err == nil {
+	if info, err := l.files.Lstat(namePoison); err == nil && info.IsDir() {
+		return l.moved()
+	} else if err == nil {
 		return ErrPoisoned
 	} else if !isNotExist(err) {
 		return err
@@ -217,3 +220,7 @@ func (l *Log) lock(ctx context.Context) (file, error) {
 	}
 	return f, nil
 }
+
+// CheckFileSystem says what is wrong with the file system of a folder for a ledger: on a
+// network its locks may not hold.
+func CheckFileSystem(dir string) error { return checkFileSystem(dir) }

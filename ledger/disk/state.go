@@ -78,6 +78,7 @@ const (
 	nameOffsets    = ".state/offsets"
 	nameEdge       = ".state/edge"
 	namePoison     = ".state/poison"
+	nameMoved      = ".state/poison/moved" // every version obeys the folder, and none removes it
 	nameQuarantine = ".state/quarantine"
 )
 

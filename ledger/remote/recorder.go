@@ -177,12 +177,24 @@ func (r *Recorder) remember(a *ledger.Ack) error {
 	name := numberedName(acksFolder, a.Index)
 	err := r.state.keep(name, a.Note)
 	if errors.Is(err, errDiffers) {
+		if has, readErr := r.state.read(name, ledger.MaxAckBytes); readErr == nil && r.samePromise(has, a) {
+			return nil
+		}
 		return r.state.contradiction(fmt.Errorf("%w: it acknowledged two entries as entry %d", ledger.ErrForked, a.Index), name, a.Index, a.Note)
 	}
 	if err != nil {
 		return fmt.Errorf("it is entry %d, and the ack of the server could not be kept in the state folder: %s", a.Index, err)
 	}
 	return nil
+}
+
+// samePromise says whether a remembered ack promises the same as a new one. After a rotation
+// its signature is one of another key.
+func (r *Recorder) samePromise(remembered []byte, a *ledger.Ack) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, err := r.keys.OpenAck(remembered)
+	return err == nil && old.Index == a.Index && old.Leaf == a.Leaf
 }
 
 // maxRecordedBytes is the maximum size of the answer to a draft.

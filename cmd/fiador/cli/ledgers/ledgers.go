@@ -193,6 +193,9 @@ func Shown(name string) string {
 
 // Hint returns the remedy for an error of a ledger, or empty.
 func Hint(err error) string {
+	if moved := (*disk.Moved)(nil); errors.As(err, &moved) {
+		return moved.Remedy()
+	}
 	for _, h := range []struct {
 		err  error
 		hint string

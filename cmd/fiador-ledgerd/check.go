@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/transparency-dev/tessera/api/layout"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// checker says what it finds about a log, a line each.
+type checker struct {
+	out io.Writer
+	bad int // findings that stop the log, or show that it is damaged
+}
+
+// ok says what is right, and note what a person should know.
+func (c *checker) ok(what, format string, args ...any)   { c.line("ok  ", what, format, args) }
+func (c *checker) note(what, format string, args ...any) { c.line("note", what, format, args) }
+
+// fault says what is wrong, with a remedy.
+func (c *checker) fault(what, format string, args ...any) {
+	c.bad++
+	c.line("BAD ", what, format, args)
+}
+
+func (c *checker) line(word, what, format string, args []any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	fmt.Fprintf(c.out, "%s  %-10s  %s\n", word, what, text)
+}
+
+// checkLog says what it finds about a log. It changes nothing, and works beside a server.
+func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Time) error {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	var w where
+	w.flags(flags)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	signer, err := w.signer(w.key)
+	if err != nil {
+		return err
+	}
+	id := newIdentity(signer)
+	id.checking = true
+	c := &checker{out: stdout}
+	store, err := w.look(id, log)
+	switch {
+	case errors.Is(err, errNoLog) && w.posix != "":
+		inspectParent(w.posix, c)
+	case err != nil:
+		return err
+	default:
+		store.inspect(c)
+		c.identity(store)
+		if !store.who().fresh {
+			c.entries(store, now())
+		}
+	}
+	if c.bad > 0 {
+		return fmt.Errorf("%d findings are bad", c.bad)
+	}
+	return nil
+}
+
+// identity compares the key with origin.json.
+func (c *checker) identity(store storage) {
+	d := store.who()
+	own := d.signer.Verifier().String()
+	if _, err := store.document(nameImport); err == nil {
+		c.fault("import", "an import into this log has not ended: run the same import again")
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		c.fault("import", "%v", err)
+	}
+	switch planned, err := d.planned(store); {
+	case err != nil:
+		c.fault("rotation", "%v", err)
+	case planned != nil:
+		c.note("rotation", "a rotation was interrupted: run it again, or start a server with either key, which says which one it needs")
+	}
+	switch {
+	case d.fresh:
+		c.note("origin", "there is no log yet; fiador-ledgerd serve makes it")
+	case d.keys.Origin() != d.signer.Origin():
+		c.fault("origin", "origin.json is of the log %q, and the key of %q: name the storage of this log", d.keys.Origin(), d.signer.Origin())
+	case d.keys.Now().String() != own:
+		c.fault("key", "origin.json says that another key signs now: %s; use the private key that belongs to it", d.keys.Now())
+	default:
+		c.ok("key", "it signs for %q, from %d entries on, as origin.json says", d.signer.Origin(), d.keys[len(d.keys)-1].Size)
+	}
+}
+
+// entries reads the whole log, up to the size that it has now.
+func (c *checker) entries(store storage, now time.Time) {
+	note, noteErr := store.resource(layout.CheckpointPath) // before the size, which is then not smaller
+	size, err := store.size()
+	if err != nil {
+		c.fault("entries", "the size of the log cannot be read: %v", err)
+		return
+	}
+	var promise ledger.Checkpoint
+	if noteErr == nil {
+		if promise, noteErr = ledger.ParseCheckpoint(note); noteErr == nil && promise.Size > 0 {
+			promise, noteErr = store.who().keys.OpenCheckpoint(note)
+		}
+	}
+	var tree ledger.Range
+	var keys ledger.Keys
+	var last ledger.Record
+	rooted := false
+	view := newView(store)
+	err = view.entries(0, size, func(index int64, entry []byte) error {
+		rec, err := ledger.ParseRecord(entry)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		if k, err := ledger.ParseVerifier(rec.Key); err == nil {
+			keys = append(keys, ledger.KeyFrom{Size: ledger.FirstSize(index), Key: k})
+		}
+		if tree.Append(ledger.LeafHash(entry), nil); tree.Size == promise.Size {
+			rooted = tree.Root() == promise.Root
+		}
+		last = rec
+		return nil
+	})
+	if err != nil {
+		c.fault("entries", "%v; put the log back from one copy", err)
+		return
+	}
+	c.ok("entries", "%d entries can be read", size)
+	c.checkpoint(promise, noteErr, size, rooted)
+	c.clock(last, now)
+	c.records(store.who().keys, keys)
+	c.claims(store, size, view)
+}
+
+// checkpoint says whether the checkpoint fits the entries.
+func (c *checker) checkpoint(promise ledger.Checkpoint, noteErr error, size int64, rooted bool) {
+	switch {
+	case errors.Is(noteErr, fs.ErrNotExist) || noteErr == nil && promise.Size == 0:
+		c.note("checkpoint", "there is none yet; a server signs one")
+	case noteErr != nil:
+		c.fault("checkpoint", "%v", noteErr)
+	case promise.Size > size:
+		c.fault("checkpoint", "it promises %d entries, and the log has %d: an old copy was put back; put the newest back", promise.Size, size)
+	case !rooted:
+		c.fault("checkpoint", "the entries do not lead to its root at %d entries: put the log back from one copy", promise.Size)
+	default:
+		c.ok("checkpoint", "its root is the one of the first %d entries; %d wait for the next one", promise.Size, size-promise.Size)
+	}
+}
+
+// clock compares the clock with the last entry.
+func (c *checker) clock(last ledger.Record, now time.Time) {
+	switch behind := last.Time().Sub(now); {
+	case last.Timestamp == "":
+	case behind > time.Second:
+		c.fault("clock", "it says %s, and the last entry is of %s: set the clock, or every record says how far it is behind", ledger.Timestamp(now), last.Timestamp)
+	default:
+		c.ok("clock", "it says %s, and the last entry is of %s", ledger.Timestamp(now), last.Timestamp)
+		if last.ClockBehindMS > 0 {
+			c.note("clock", "it was %d ms behind at the last entry", last.ClockBehindMS)
+		}
+	}
+}
+
+// records compares the keys that the records name with origin.json.
+func (c *checker) records(has, named ledger.Keys) {
+	same := len(has) == len(named)
+	for i := 0; same && i < len(has); i++ {
+		same = has[i].Size == named[i].Size && has[i].Key.String() == named[i].Key.String()
+	}
+	if !same {
+		c.fault("origin", "origin.json has %d keys, and the records name %d or other ones: put origin.json back from a copy", len(has), len(named))
+	}
+}
+
+// claims compares the claims with the log.
+func (c *checker) claims(store storage, size int64, log leaves) {
+	fit, err := store.claimed(size, log)
+	switch {
+	case err != nil:
+		c.fault("claims", "%v", err)
+	case fit < size:
+		c.fault("claims", "they fit the log up to entry %d, of %d: a part was lost or changed; the next start makes them again from the log", fit, size)
+	default:
+		c.ok("claims", "all %d entries have their claims", size)
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+const (
+	littleSpace   = 256 << 20 // bytes
+	writeAndEnter = 2 | 1     // W_OK and X_OK of access(2)
+)
+
+// volatile are file systems in memory, by their number on Linux.
+func volatile(magic int64) bool { return magic == 0x01021994 || magic == 0x858458f6 }
+
+// inspectFolder says what is known of a folder that has a log, or gets one.
+func inspectFolder(dir string, c *checker) {
+	if err := disk.CheckFileSystem(dir); err != nil {
+		c.fault("storage", "%v", err)
+		return
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		c.fault("storage", "%v", err)
+		return
+	}
+	free := uint64(st.Bavail) * uint64(st.Bsize)
+	switch err := syscall.Access(dir, writeAndEnter); {
+	case err != nil:
+		c.fault("storage", "this user cannot write to the folder: %v; give it to the user of the server", err)
+	case volatile(int64(uint32(st.Type))):
+		c.fault("storage", "the folder lies in memory, which ends with the machine: use a disk")
+	case free < littleSpace:
+		c.fault("storage", "only %d MiB are free: free some space", free>>20)
+	default:
+		c.ok("storage", "the folder lies on a local file system, can be written to, and %d MiB are free", free>>20)
+	}
+	c.note("storage", "nobody can know from here whether the disk keeps what it reports as written")
+}
+
+// inspectParent says whether a log can be made in a folder that is not there.
+func inspectParent(dir string, c *checker) {
+	c.note("origin", "there is no log yet; fiador-ledgerd serve makes it")
+	parent := filepath.Dir(filepath.Clean(dir))
+	if _, err := os.Stat(parent); err != nil {
+		c.fault("storage", "the folder above is missing: make it")
+		return
+	}
+	inspectFolder(parent, c)
+}
+
+func (p *posix) inspect(c *checker) {
+	inspectFolder(p.dir, c)
+	f, err := p.root.Open(nameLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.ok("server", "none has started here")
+		return
+	}
+	if err != nil {
+		c.fault("server", "%v", err)
+		return
+	}
+	defer f.Close()
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		c.note("server", "one writes to this log now")
+	case err != nil:
+		c.fault("server", "the lock cannot be looked at: %v", err)
+	default:
+		c.ok("server", "none writes to this log now")
+	}
+}
+
+// claimed reads as much of the claims as is there now. What follows may be half written.
+func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
+	f, err := p.root.Open(nameClaims)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size, err := p.size() // after the claims, whose indexes are then in the log
+	if err != nil {
+		return 0, err
+	}
+	c := &fileClaims{file: f, most: info.Size()}
+	open, err := c.read(size, log)
+	if err != nil {
+		return 0, err
+	}
+	for fit = c.count(); fit-c.count() < int64(len(open)) && fit < size; fit++ {
+		if h, err := log.leaf(fit, size); err != nil || h != ledger.LeafHash(open[fit-c.count()].entry) {
+			return fit, err
+		}
+	}
+	return fit, nil
+}
+
+func (d *database) inspect(c *checker) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	var readOnly bool
+	switch err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); {
+	case err != nil:
+		c.fault("storage", "the database: %v", err)
+		return
+	case readOnly:
+		c.fault("storage", "the database is read-only: name the one that takes writes")
+	default:
+		if err := d.durable(ctx); err != nil {
+			c.fault("storage", "%v", err)
+		} else {
+			c.ok("storage", "the database can be written to and syncs each transaction, and the bucket answers")
+		}
+	}
+	c.note("storage", "nobody can know from here whether the disks of the database and the bucket keep what they report as written")
+	var holder *int64
+	switch err := d.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", d.lockName()).Scan(&holder); {
+	case err != nil:
+		c.fault("server", "the lock cannot be looked at: %v", err)
+	case holder != nil:
+		c.note("server", "one writes to this log now")
+	default:
+		c.ok("server", "none writes to this log now")
+	}
+}
+
+// claimed compares the leaf hashes of all claims up to a size.
+func (d *database) claimed(size int64, log leaves) (fit int64, err error) {
+	rows, err := d.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var leaf []byte
+		if err := rows.Scan(&leaf); err != nil {
+			return 0, err
+		}
+		if h, err := log.leaf(fit, size); err != nil || toHash(leaf) != [32]byte(h) {
+			return fit, err
+		}
+		fit++
+	}
+	return fit, rows.Err()
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// rotation gives a log another key. It has these steps, in this order:
+//
+//  1. take the lock of the log with the old key, and wait for a checkpoint over all entries;
+//  2. make the record of the rotation, and sign the seal of the tree that ends with it; keep
+//     what origin.json becomes in rotation.json;
+//  3. add the record to the log, and wait for its checkpoint by the old key;
+//  4. give back the lock, and take it with the new key. Whoever takes the lock finds
+//     rotation.json: if the record is in the log, it becomes origin.json;
+//  5. add a record that the new key signs, and wait for its checkpoint.
+//
+// After a kill before the record is durable the old key is the key of the log, and later the
+// new one. Steps 4 and 5 are those of every start of a server with the new key.
+type rotation struct {
+	where
+	old, next *ledger.Signer
+	log       *printer
+	step      func(name string) // in tests, kills
+}
+
+// rotateKey gives a log another key. No server may run.
+func rotateKey(args []string, stdout io.Writer, log *printer, step func(string)) error {
+	flags := flag.NewFlagSet("rotate-key", flag.ContinueOnError)
+	r := &rotation{log: log, step: step}
+	r.where.flags(flags)
+	file := flags.String("next", "", "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	var err error
+	if r.old, err = r.signer(r.key); err != nil {
+		return err
+	}
+	if r.next, err = r.signer(*file); err != nil {
+		return err
+	}
+	if r.old.Verifier().String() == r.next.Verifier().String() {
+		return errors.New("--key and --next are the same key; make another with: fiador-ledgerd key")
+	}
+	other := (*otherKey)(nil)
+	if err := r.record(); errors.As(err, &other) && other.now == r.next.Verifier().String() {
+		// An earlier rotation was interrupted, and the record is in the log.
+	} else if err != nil {
+		return err
+	}
+	r.step("recorded")
+	size, err := r.begin()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "the key signs from %d entries on: %s\nstart the server with --key and the file of --next, and keep the old key until it runs\n", size, r.next.Verifier())
+	return err
+}
+
+// record does steps 1 to 3.
+func (r *rotation) record() (err error) {
+	store, err := r.look(newIdentity(r.old), r.log)
+	if err != nil {
+		return err
+	}
+	if store.who().fresh {
+		return errNoLog
+	}
+	w := newWriter(store, r.old, time.Now, r.log, nil)
+	if err := w.takeLead(); err != nil {
+		return errors.Join(stopFirst(err), w.giveUp())
+	}
+	defer func() { err = errors.Join(err, w.giveUp()) }()
+	keys := store.who().keys
+	for _, k := range keys {
+		if k.Key.String() == r.next.Verifier().String() {
+			return errors.New("the new key has signed this log before; make another with: fiador-ledgerd key")
+		}
+	}
+	size := w.lead.claims.count()
+	if _, err := store.who().covered(store, size); err != nil {
+		return err
+	}
+	r.step("covered")
+	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
+	rec.Stamp(w.now(), w.lead.claims.last())
+	it, err := newItem(rec)
+	if err != nil {
+		return err
+	}
+	if err := r.plan(store, w.lead.tree, size, it); err != nil {
+		return err
+	}
+	r.step("planned")
+	if err := w.lead.claims.write([]item{it}); err != nil {
+		return err
+	}
+	r.step("claimed")
+	if err := w.lead.tree.add(size, []item{it}); err != nil {
+		return err
+	}
+	r.step("added")
+	if err := w.lead.claims.settled([]item{it}); err != nil {
+		return err
+	}
+	_, err = store.who().covered(store, size+1)
+	return err
+}
+
+// plan keeps what origin.json becomes when the record is in the log.
+func (r *rotation) plan(store storage, t *tree, size int64, it item) error {
+	tree, err := treeOf(&t.reading, size, size, nil)
+	if err != nil {
+		return err
+	}
+	tree.Append(ledger.LeafHash(it.entry), nil)
+	seal, err := r.old.Seal(tree.Size, tree.Root())
+	if err != nil {
+		return err
+	}
+	keys := store.who().keys
+	text, err := append(keys[:len(keys):len(keys)], ledger.KeyFrom{Size: ledger.FirstSize(size), Key: r.next.Verifier(), Note: seal.Note(r.old.Origin())}).Marshal()
+	if err != nil {
+		return err
+	}
+	return store.setDocument(nameRotation, text)
+}
+
+// begin does steps 4 and 5. It returns the size of the first tree that the new key signs.
+func (r *rotation) begin() (int64, error) {
+	store, err := r.look(newIdentity(r.next), r.log)
+	if err != nil {
+		return 0, err
+	}
+	w := newWriter(store, r.next, time.Now, r.log, nil)
+	// A server that waits with the old key takes the lock for a moment.
+	for end := time.Now().Add(5 * tryAgain); ; time.Sleep(tryAgain / 10) {
+		if err = w.takeLead(); !errors.Is(err, errBusy) || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil {
+		return 0, errors.Join(stopFirst(err), w.giveUp())
+	}
+	r.step("begun")
+	_, err = store.who().covered(store, w.lead.claims.count())
+	keys := store.who().keys
+	return keys[len(keys)-1].Size, errors.Join(err, w.giveUp())
+}
+
+// stopFirst adds to errBusy what to do.
+func stopFirst(err error) error {
+	if errors.Is(err, errBusy) {
+		return fmt.Errorf("a server writes to the log: %w; stop it first", err)
+	}
+	return err
+}
