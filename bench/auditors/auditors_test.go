@@ -36,7 +36,9 @@ func run(m *testing.M) int {
 	for module, programs := range map[string][]string{
 		".":                          {"./torch", "./fsckrun", "github.com/transparency-dev/tessera/cmd/fsck"},
 		root:                         {"./cmd/fiador"},
+		"lite":                       {".", "filippo.io/torchwood/cmd/litewitness"},
 		filepath.Join(root, "bench"): {"."},
+		filepath.Join(root, "cmd/fiador-ledgerd"): {"."},
 	} {
 		build := exec.Command("go", append([]string{"build", "-C", module, "-o", bin + string(filepath.Separator)}, programs...)...)
 		build.Stderr = os.Stderr

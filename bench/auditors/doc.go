@@ -5,6 +5,9 @@
 //   - fsck, github.com/transparency-dev/tessera/cmd/fsck, a tool of this module,
 //     through the command fsckrun, which makes its verdict an exit status
 //
+// TestServed holds a log that fiador-ledgerd serves against them too. A third program cosigns
+// that log, torchwood's litewitness; the module lite runs it.
+//
 // It is a module of its own so that Fiador's does not depend on them. To audit what
 // "fiador ledger publish DIR" wrote, with the log's verifier key:
 //

@@ -27,7 +27,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	for _, size := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			t, err := openTree(filepath.Join(b.TempDir(), "log"), signer.NoteSigner(), nil)
+			t, err := openTree(filepath.Join(b.TempDir(), "log"), signer.NoteSigner(), nil, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -112,6 +112,7 @@ type running struct {
 	stderr *buffer
 	stop   func() error
 	kill   func()
+	end    func() error // waits for the end
 	signal func(os.Signal) error
 }
 
@@ -156,6 +157,7 @@ func (p *place) process(more ...string) *running {
 	cmd.Stderr = r.stderr
 	check(p.t, cmd.Start())
 	wait := sync.OnceValue(cmd.Wait)
+	r.end = wait
 	r.kill = func() { _ = cmd.Process.Kill(); _ = wait() }
 	r.stop = func() error { _ = cmd.Process.Signal(syscall.SIGTERM); return wait() }
 	r.signal = cmd.Process.Signal

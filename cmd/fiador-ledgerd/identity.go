@@ -29,6 +29,7 @@ type identity struct {
 	fresh     bool        // there is no origin.json yet
 	importing bool        // this process imports
 	checking  bool        // this process only looks, and says itself what is wrong
+	cosign    *witnesses  // nil: nobody
 }
 
 func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }

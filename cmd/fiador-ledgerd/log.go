@@ -44,6 +44,8 @@ type tree struct {
 	durable     func() (int64, error) // the number of durable entries
 	signed      int64                 // size of the checkpoint that was there
 	late        *late                 // nil: tiles have an entry when it is durable
+	witnesses   *witnesses
+	publish     func(ctx context.Context, size uint64, root []byte) ([]byte, error)
 }
 
 // late has the leaf hashes of entries that are durable, and perhaps in no tile yet.
@@ -75,7 +77,7 @@ type tile struct {
 type decorator func(tessera.AddFn) tessera.AddFn
 
 // openTree opens the log in a folder, or makes it.
-func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error) {
+func openTree(dir string, signer note.Signer, decorate decorator, w *witnesses) (*tree, error) {
 	checkpoint, err := os.ReadFile(filepath.Join(dir, layout.CheckpointPath))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -92,12 +94,23 @@ func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error)
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	driver, err := tposix.New(ctx, tposix.Config{Path: dir})
+	driver, err := tposix.New(ctx, tposix.Config{Path: dir, HTTPClient: w.client()})
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, checkpointEvery, decorate)
+	guarded := &guard{Signer: signer, size: signed}
+	if checkpoint == nil && w != nil {
+		// Tessera would make no log whose empty checkpoint nobody cosigns.
+		made, done := context.WithCancel(ctx)
+		_, err = appendTo(made, driver, guarded, checkpointEvery, nil, nil)
+		done()
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	t, err := appendTo(ctx, driver, guarded, checkpointEvery, decorate, w)
 	if err != nil {
 		stop()
 		return nil, err
@@ -115,14 +128,18 @@ func openTree(dir string, signer note.Signer, decorate decorator) (*tree, error)
 }
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
-func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator) (*tree, error) {
+func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witnesses) (*tree, error) {
 	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(maxBatch, batchAge).
 		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
+	if w != nil {
+		options.WithWitnesses(w.group, nil)
+	}
 	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, options)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{reading: reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown}
+	t := &tree{reading: reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown,
+		witnesses: w, publish: options.CheckpointPublisher(reader, w.client())}
 	if decorate != nil {
 		t.appendEntry = decorate(t.appendEntry)
 	}
@@ -159,13 +176,17 @@ func aging(ctx context.Context, checkpoint string) {
 }
 
 // close waits until a checkpoint covers all entries, and stops Tessera. It does not wait if
-// another server may write.
+// another server may write, or a witness has stopped the log.
 func (t *tree) close(lost bool) error {
 	defer t.stop()
-	if lost {
+	if lost || t.witnesses.failed() != nil {
 		return nil
 	}
-	return t.shutdown(context.Background())
+	err := t.shutdown(context.Background())
+	if errors.Is(err, context.DeadlineExceeded) && t.witnesses != nil {
+		return errors.New("no checkpoint covers the last entries, because the witnesses are below the quorum; they are asked again at the next start")
+	}
+	return err
 }
 
 // size returns the number of durable entries.
@@ -332,6 +353,10 @@ type warnings struct{ log *printer }
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
+	if strings.Contains(why, "witness policy was not satisfied") {
+		w.log.complain("there is no new checkpoint: the witnesses are below the quorum. Records go on, and receipts wait", why)
+		return len(line), nil
+	}
 	w.log.complain("tessera: "+what, why)
 	return len(line), nil
 }

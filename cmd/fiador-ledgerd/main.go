@@ -43,7 +43,7 @@ func main() {
 
 const usage = `usage:
   fiador-ledgerd serve STORAGE --origin NAME --key FILE --listen ADDR --clients FILE
-                       [--tls-cert FILE --tls-key FILE] [--public-read]
+                       [--tls-cert FILE --tls-key FILE] [--public-read] [--witness-policy FILE]
   fiador-ledgerd key --origin NAME --key FILE
   fiador-ledgerd token NAME --may append|read [--clients FILE]
 
@@ -135,8 +135,9 @@ func key(args []string, stdout io.Writer) error {
 // config is what serve is told.
 type config struct {
 	where
-	listen, clients, tlsCert, tlsKey string
-	public                           bool
+	listen, clients, tlsCert, tlsKey, policy string
+	public                                   bool
+	witnesses                                *witnesses
 
 	now      func() time.Time
 	decorate decorator              // in tests, faults
@@ -151,8 +152,9 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	flags.StringVar(&c.clients, "clients", "", "")
 	flags.StringVar(&c.tlsCert, "tls-cert", "", "")
 	flags.StringVar(&c.tlsKey, "tls-key", "", "")
+	flags.StringVar(&c.policy, "witness-policy", "", "")
 	flags.BoolVar(&c.public, "public-read", false, "")
-	if err := parse(flags, args, "tls-cert", "tls-key"); err != nil {
+	if err := parse(flags, args, "tls-cert", "tls-key", "witness-policy"); err != nil {
 		return err
 	}
 	if (c.tlsCert == "") != (c.tlsKey == "") {
@@ -166,6 +168,11 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if err != nil {
 		return err
 	}
+	if c.policy != "" {
+		if c.witnesses, err = readWitnesses(c.policy, signer.Verifier()); err != nil {
+			return err
+		}
+	}
 	listener, url, err := listen(c)
 	if err != nil {
 		return err
@@ -175,6 +182,7 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if err != nil {
 		return err
 	}
+	store.who().cosign = c.witnesses
 	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
 	hangup := make(chan os.Signal, 1)
@@ -205,6 +213,8 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
+		case <-c.witnesses.contradicted():
+			err = c.witnesses.failed()
 		case <-hangup:
 			s.readClients(c.clients)
 		}

@@ -224,7 +224,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err := d.identity.read(d, true); err != nil {
 		return fail(err)
 	}
-	t, err := d.openTree(d.noteSigner(), l, decorate)
+	t, err := d.openTree(d.noteSigner(), l, decorate, d.cosign)
 	if err != nil {
 		return fail(err)
 	}
@@ -260,7 +260,7 @@ func (d *database) durable(ctx context.Context) error {
 }
 
 // openTree opens the log of Tessera. When the lock is lost its connections end at once.
-func (d *database) openTree(signer note.Signer, l *lock, decorate decorator) (*tree, error) {
+func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *witnesses) (*tree, error) {
 	signed, err := d.signed(d.signer.Origin())
 	if err != nil {
 		return nil, err
@@ -268,11 +268,11 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator) (*t
 	ctx, stop := context.WithCancel(context.Background())
 	fail := func(err error) (*tree, error) { stop(); return nil, err }
 	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: d.options, Bucket: d.name,
-		BucketPrefix: path.Join(d.prefix, nameLog), DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4})
+		BucketPrefix: path.Join(d.prefix, nameLog), DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client()})
 	if err != nil {
 		return fail(err)
 	}
-	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, lateEvery, decorate)
+	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, lateEvery, decorate, w)
 	if err != nil {
 		return fail(err)
 	}
@@ -302,7 +302,7 @@ func (d *database) integrated(t *tree) (int64, error) {
 // integrate writes tiles of all entries, and signs nothing.
 func (d *database) integrate() error {
 	l := newLines()
-	t, err := d.openTree(mute{d.signer.NoteSigner()}, &lock{lines: l}, nil)
+	t, err := d.openTree(mute{d.signer.NoteSigner()}, &lock{lines: l}, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,13 @@ func TestPage(t *testing.T) {
 	intent, err := os.ReadFile("../../examples/page.json")
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, "page.json"), intent, 0o644))
-	cmd := exec.Command("bash", "-c", strings.ReplaceAll(script, "127.0.0.1:8470", address))
+	script = strings.ReplaceAll(script, "127.0.0.1:8470", address)
+	for _, side := range []string{"east", "west"} {
+		w := newCosigner(t, side+".example/w")
+		check(t, os.WriteFile(filepath.Join(dir, side+".pub"), []byte(w.verifier()+"\n"), 0o644))
+		script = strings.ReplaceAll(script, "https://"+side+".example/witness", w.http.URL)
+	}
+	cmd := exec.Command("bash", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "PATH=" + dir + ":" + filepath.Dir(fiador) + ":" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

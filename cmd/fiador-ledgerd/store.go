@@ -309,7 +309,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate)
+	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate, p.cosign)
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}

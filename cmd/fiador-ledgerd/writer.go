@@ -257,6 +257,10 @@ type batch struct {
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
+	if err := w.lead.tree.witnesses.failed(); err != nil {
+		fail(drafts)
+		return err
+	}
 	b := &batch{first: w.lead.claims.count(), byRun: map[string]int{}}
 	now := w.now()
 	runs := make([]string, len(drafts))
@@ -422,6 +426,9 @@ func (w *writer) settle() error {
 	}
 	if w.lead.fresh && claims.count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
+	}
+	if err := tree.witnessed(w.log); err != nil {
+		return err
 	}
 	if err := w.lead.finish(); err != nil {
 		return err

@@ -1,12 +1,12 @@
 // Command fsckrun audits a published ledger with Tessera's fsck, and tells by its
 // exit status what fsck found:
 //
-//	fsckrun --key VKEY [--limit 60s] [--fsck PROGRAM] DIR
+//	fsckrun --key VKEY [--limit 60s] [--fsck PROGRAM] DIR|URL
 //
 // Fsck itself exits 0 when an audit fails, and waits forever when as many hash tiles
 // are wrong as it has workers. So the status is 0 only if fsck ended in time with
 // status 0 and the line that it ends a good audit with, for the size and root of
-// DIR/checkpoint. If the program is not named, it is the fsck that lies beside this
+// its checkpoint. If the program is not named, it is the fsck that lies beside this
 // one.
 package main
 
@@ -16,6 +16,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -45,9 +47,13 @@ func run(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	if flags.NArg() != 1 || *key == "" {
-		return "", errors.New("--key and one DIR are needed")
+		return "", errors.New("--key and one DIR or URL are needed")
 	}
-	dir, err := filepath.Abs(flags.Arg(0))
+	place, err := url.Parse(flags.Arg(0))
+	if err == nil && place.Host == "" {
+		place = &url.URL{Scheme: "file"}
+		place.Path, err = filepath.Abs(flags.Arg(0))
+	}
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +64,7 @@ func run(ctx context.Context, args []string) (string, error) {
 		}
 		*program = filepath.Join(filepath.Dir(self), "fsck")
 	}
-	want, err := successLine(filepath.Join(dir, "checkpoint"))
+	want, err := successLine(place.JoinPath("checkpoint"))
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +81,6 @@ func run(ctx context.Context, args []string) (string, error) {
 
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	place := url.URL{Scheme: "file", Path: dir}
 	cmd := exec.CommandContext(ctx, *program, "--ui=false", fmt.Sprintf("--N=%d", workers),
 		"--storage_url="+place.String(), "--public_key="+keyFile)
 	cmd.WaitDelay = time.Second
@@ -93,22 +98,38 @@ func run(ctx context.Context, args []string) (string, error) {
 	return want, nil
 }
 
-// successLine is what fsck says of a tree that holds what the checkpoint in the file
+// successLine is what fsck says of a tree that holds what the checkpoint
 // promises. Whether its signature is good is for fsck to find out.
-func successLine(file string) (string, error) {
-	b, err := os.ReadFile(file)
+func successLine(checkpoint *url.URL) (string, error) {
+	b, err := read(checkpoint)
 	if err != nil {
 		return "", err
 	}
 	lines := strings.SplitN(string(b), "\n", 4)
 	if len(lines) < 4 {
-		return "", fmt.Errorf("%q has fewer than three lines", file)
+		return "", fmt.Errorf("%q has fewer than three lines", checkpoint)
 	}
 	root, err := base64.StdEncoding.DecodeString(lines[2])
 	if err != nil {
-		return "", fmt.Errorf("%q: %w", file, err)
+		return "", fmt.Errorf("%q: %w", checkpoint, err)
 	}
 	return fmt.Sprintf("Successfully fsck'd log with size %s and root %s (%x)", lines[1], lines[2], root), nil
+}
+
+// read reads a file or a resource of a server.
+func read(place *url.URL) ([]byte, error) {
+	if place.Scheme == "file" {
+		return os.ReadFile(place.Path)
+	}
+	resp, err := http.Get(place.String())
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", place, resp.Status)
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 }
 
 // verdict reads what fsck logged, in lines with a message after "] ": an audit is good

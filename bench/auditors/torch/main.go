@@ -1,9 +1,9 @@
 // Command torch audits a published ledger with torchwood:
 //
-//	torch --key VKEY [--since CHECKPOINT] DIR
+//	torch --key VKEY [--since CHECKPOINT] DIR|URL
 //	torch --key VKEY --proof FILE --entry FILE
 //
-// The first form verifies the checkpoint of the C2SP tlog-tiles tree in DIR, and
+// The first form verifies the checkpoint of the C2SP tlog-tiles tree in DIR or at URL, and
 // every entry and hash tile against it; and, with --since, that the tree grew out of
 // the one an earlier checkpoint tells of. The second verifies a C2SP tlog-proof for
 // the bytes of one entry.
@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
@@ -57,16 +58,30 @@ func run(ctx context.Context, args []string) (string, error) {
 	return "", errors.New("either one DIR, or --proof and --entry, is needed")
 }
 
-// tree audits the tree in dir.
-func tree(ctx context.Context, policy torchwood.Policy, dir, since string) (string, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	tiles, err := torchwood.NewTileFS(root.FS())
-	if err != nil {
-		return "", err
+// source is where a tree is read.
+type source interface {
+	torchwood.TileReader
+	ReadEndpoint(ctx context.Context, path string) ([]byte, error)
+}
+
+// tree audits the tree in a folder or at a URL.
+func tree(ctx context.Context, policy torchwood.Policy, place, since string) (string, error) {
+	var tiles source
+	if strings.Contains(place, "://") {
+		fetcher, err := torchwood.NewTileFetcher(place)
+		if err != nil {
+			return "", err
+		}
+		tiles = fetcher
+	} else {
+		root, err := os.OpenRoot(place)
+		if err != nil {
+			return "", err
+		}
+		defer root.Close()
+		if tiles, err = torchwood.NewTileFS(root.FS()); err != nil {
+			return "", err
+		}
 	}
 	signed, err := tiles.ReadEndpoint(ctx, "checkpoint")
 	if err != nil {

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/transparency-dev/tessera"
+	"github.com/transparency-dev/tessera/api/layout"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+const (
+	witnessTime     = 3 * time.Second // for one answer of a witness
+	witnessPause    = time.Second     // after an answer that is none, until the witness is asked again
+	maxCosignatures = 64 << 10        // bytes of an answer
+)
+
+// witnesses cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
+// the requests and publishes no checkpoint below the quorum. witnesses sends the requests for it,
+// with bounds, and stops the log when a witness has seen another one. Tessera would only ask again.
+type witnesses struct {
+	group   tessera.WitnessGroup
+	each    map[string]*witness // by the URL of the requests
+	settled chan struct{}       // closed when the log has all entries that were promised
+	stopped chan struct{}       // closed when a witness contradicts the log
+
+	settle func()
+
+	mu  sync.Mutex
+	err error // why it is stopped
+}
+
+// witness is one of them. Whoever holds turn has the fields below it.
+type witness struct {
+	name, url string
+	key       note.Verifier
+
+	turn  chan struct{} // one request at a time
+	again bool          // the last answer named the size that the witness wants
+	next  time.Time     // not before
+	err   error         // of the last request
+}
+
+// readWitnesses reads a policy of the log with a key (C2SP tlog-policy).
+func readWitnesses(file string, log ledger.Verifier) (*witnesses, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	w := &witnesses{each: map[string]*witness{}, settled: make(chan struct{}), stopped: make(chan struct{})}
+	w.settle = sync.OnceFunc(func() { close(w.settled) })
+	if w.group, err = tessera.NewWitnessGroupFromPolicy(text); err == nil {
+		err = checkPolicy(string(text), log)
+	}
+	for url, key := range w.group.Endpoints() {
+		if !usable(url) {
+			return nil, fmt.Errorf("%s: the witness %s needs an https URL without user and query; http is for loopback addresses alone", file, key.Name())
+		}
+		w.each[url] = &witness{name: key.Name(), url: url, key: key, turn: make(chan struct{}, 1)}
+	}
+	if err == nil && len(w.each) == 0 {
+		err = errors.New("its quorum needs no witness: name one, or leave --witness-policy out")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return w, nil
+}
+
+// usable says whether requests may be sent to a URL.
+func usable(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+}
+
+// checkPolicy refuses what the format forbids and Tessera reads: a quorum that is none, or in
+// which a witness counts twice.
+func checkPolicy(text string, log ledger.Verifier) error {
+	var seen, logs []string // keys, URLs and members are each named once
+	once := func(what, name string) error {
+		if slices.Contains(seen, what+name) {
+			return fmt.Errorf("%s %s is named twice", what, name)
+		}
+		seen = append(seen, what+name)
+		return nil
+	}
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		var err error
+		switch f := append(strings.Fields(line), "", "", "", ""); f[0] {
+		case "log":
+			logs = append(logs, f[1])
+		case "witness":
+			_, key, _ := strings.Cut(f[2], "+")
+			_, key, _ = strings.Cut(key, "+")
+			b, _ := base64.StdEncoding.DecodeString(key) // Tessera has read it
+			err = errors.Join(once("the key of the witness", fmt.Sprintf("%x", b[min(1, len(b)):])), once("the URL", strings.TrimRight(f[3], "/")))
+		case "group":
+			members := strings.Fields(line)[3:]
+			if n, numeric := strconv.Atoi(f[2]); numeric == nil && n < 1 || len(members) == 0 {
+				err = fmt.Errorf("the group %s does not need one member to cosign", f[1])
+			}
+			for _, member := range members {
+				err = errors.Join(err, once("the member", member))
+			}
+		case "quorum":
+			err = once("the quorum", "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(logs) > 0 && !slices.Contains(logs, log.String()) {
+		return fmt.Errorf("it is for other logs, and this one has the key %s", log)
+	}
+	return nil
+}
+
+// client returns what Tessera sends its requests with, or nil.
+func (w *witnesses) client() *http.Client {
+	if w == nil {
+		return nil
+	}
+	return &http.Client{Transport: w}
+}
+
+// contradicted is closed when a witness has contradicted the log.
+func (w *witnesses) contradicted() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.stopped
+}
+
+// failed says how a witness has contradicted the log.
+func (w *witnesses) failed() error {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// stop ends publishing and recording.
+func (w *witnesses) stop(of *witness, format string, args ...any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = fmt.Errorf("the witness %s %s: an old copy of the log was put back, or there are two logs with this key. Nothing more is recorded or published. "+
+			"Put back the newest copy, or find the other log", of.name, fmt.Sprintf(format, args...))
+		close(w.stopped)
+	}
+	return w.err
+}
+
+// checking marks requests that are made before the log has settled.
+type checking struct{}
+
+// check has publish ask every witness about the tree that the log has, before it takes records.
+// The error says that a witness has seen another log. Who does not answer is asked again with
+// the next checkpoint.
+func (w *witnesses) check(publish func(context.Context) error, log *printer) error {
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), checking{}, true), 2*witnessTime)
+	defer cancel()
+	_ = publish(ctx) // each witness has its error
+	for _, of := range w.each {
+		of.turn <- struct{}{}
+		err := of.err
+		<-of.turn
+		if err != nil && w.failed() == nil {
+			log.complain("the witness "+of.name+" cannot say whether this log is the newest", err)
+		}
+	}
+	w.settle()
+	return w.failed()
+}
+
+// RoundTrip sends a request of Tessera to a witness. It goes on to the end when Tessera gives it
+// up, because the quorum is there: the witness may still contradict the log.
+func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
+	of := w.each[req.URL.String()]
+	body, err := io.ReadAll(req.Body)
+	if err = errors.Join(err, req.Body.Close()); err != nil || of == nil {
+		return nil, errors.Join(err, errors.New("this is no witness of the policy"))
+	}
+	if req.Context().Value(checking{}) == nil {
+		select {
+		case <-w.settled:
+		case <-req.Context().Done():
+			return nil, errors.New("the log is not ready")
+		}
+	}
+	select {
+	case of.turn <- struct{}{}:
+	default:
+		return nil, errors.New("it has not answered the last request")
+	}
+	type result struct {
+		*http.Response
+		error
+	}
+	done := make(chan result, 1)
+	go func() {
+		resp, err := w.ask(of, body)
+		<-of.turn
+		done <- result{resp, err}
+	}()
+	select {
+	case r := <-done:
+		return r.Response, r.error
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+// ask sends a request, unless the last one failed just now. Its caller holds the turn.
+func (w *witnesses) ask(of *witness, body []byte) (resp *http.Response, err error) {
+	if time.Now().Before(of.next) {
+		return nil, of.err
+	}
+	if resp, err = w.send(of, body); err != nil {
+		of.next = time.Now().Add(witnessPause)
+	}
+	of.err = err
+	return resp, err
+}
+
+// send sends a request and returns an answer with the signature, or one with the size from which
+// Tessera then proves that the tree has grown.
+func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
+	var old uint64
+	head, checkpoint, _ := bytes.Cut(body, []byte("\n\n"))
+	asked, err := ledger.ParseCheckpoint(checkpoint)
+	if _, scanErr := fmt.Sscanf(string(head), "old %d", &old); err != nil || scanErr != nil {
+		return nil, errors.Join(err, scanErr)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), witnessTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, of.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req) // it follows no redirect
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(resp.Body, maxCosignatures+1))
+		err = errors.Join(err, resp.Body.Close())
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("no whole answer within %s", witnessTime)
+	case err != nil:
+		return nil, err
+	case len(answer) > maxCosignatures:
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxCosignatures)
+	case w.failed() != nil:
+		return nil, w.failed()
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	before := of.again
+	of.again = false
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if _, err := note.Open(slices.Concat(checkpoint, answer), note.VerifierList(of.key)); err != nil {
+			return nil, errors.New("its answer does not have its signature")
+		}
+		return resp, nil
+	case http.StatusUnprocessableEntity:
+		return nil, w.stop(of, "has cosigned a tree of %d entries, and this log of %d does not begin with it (422)", old, asked.Size)
+	case http.StatusConflict:
+		seen, err := strconv.ParseUint(strings.TrimSpace(string(answer)), 10, 64)
+		switch {
+		case err != nil, resp.Header.Get("Content-Type") != "text/x.tlog.size", seen == old:
+			return nil, w.stop(of, "has cosigned another tree of %d entries (409), and this log has %d", old, asked.Size)
+		case seen > uint64(asked.Size):
+			return nil, w.stop(of, "has cosigned a tree of %d entries (409), and this log has %d", seen, asked.Size)
+		case before:
+			return nil, fmt.Errorf("it has %d entries, and had another number just before", seen)
+		}
+		of.again = true
+		return resp, nil
+	}
+	return nil, fmt.Errorf("it answers %d", resp.StatusCode)
+}
+
+// witnessed has the witnesses asked about the tree of the log.
+func (t *tree) witnessed(log *printer) error {
+	if t.witnesses == nil {
+		return nil
+	}
+	size, err := t.size()
+	if err != nil {
+		return err
+	}
+	root, err := tlog.TreeHash(size, tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		hashes := make([]tlog.Hash, len(indexes))
+		for i, index := range indexes {
+			tile := tlog.TileForIndex(ledger.TileHeight, index)
+			data, err := t.reader.ReadTile(context.Background(), uint64(tile.L), uint64(tile.N), layout.PartialTileSize(uint64(tile.L), uint64(tile.N), uint64(size)))
+			if err != nil {
+				return nil, err
+			}
+			tile.W = len(data) / tlog.HashSize
+			if hashes[i], err = tlog.HashFromTile(tile, data, index); err != nil {
+				return nil, err
+			}
+		}
+		return hashes, nil
+	}))
+	if err != nil {
+		return err
+	}
+	return t.witnesses.check(func(ctx context.Context) error {
+		_, err := t.publish(ctx, uint64(size), root[:])
+		return err
+	}, log)
+}
