@@ -24,6 +24,8 @@ type claims interface {
 	// load reads the claims and returns those without index. It stops at the first claim
 	// whose leaf hash is not the one of the log. settle writes again what follows.
 	load(size int64, log leaves) (open []item, err error)
+	// doubt says that a claim is not the one that was written. The next load reads all again.
+	doubt()
 	// count is the number of claims that have an index.
 	count() int64
 	// last is the highest timestamp of the entries of the log.
@@ -36,8 +38,6 @@ type claims interface {
 	write(items []item) error
 	// settled says that the log has the entries of the claims that were written last.
 	settled(items []item) error
-	// distrust says that a claim is not what the log has. The next load looks at all.
-	distrust()
 	close() error
 }
 
@@ -45,9 +45,10 @@ type claims interface {
 // (a claim), or {"indexes":[N,…]} with the indexes of the claims above it that have none yet,
 // in their order. Indexes are not synced, because settle finds them again.
 type fileClaims struct {
-	file *os.File
-	size int64 // bytes up to the last indexes
-	most int64 // so many bytes are read at most; 0: all
+	file    *os.File
+	size    int64 // bytes up to the last indexes
+	most    int64 // so many bytes are read at most; 0: all
+	doubted bool  // the file may have changed
 
 	mu      sync.RWMutex // for reading indexes beside the writer
 	offsets []int64      // of the claim of each entry of the log
@@ -105,14 +106,17 @@ func (c *fileClaims) load(size int64, log leaves) (open []item, err error) {
 	return open, err
 }
 
-// read reads the file and returns the claims without index, which are its last lines. It
-// stops at a line that was torn, and at claims whose leaf hashes are not those of the log.
+// read goes on reading the file after the last indexes that it knows, and returns the claims
+// without index, which are the last lines. It stops at a line that was torn, and at claims
+// whose leaf hashes are not those of the log.
 func (c *fileClaims) read(size int64, log leaves) (open []item, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.size, c.offsets, c.runs, c.latest = 0, nil, map[runKey]story{}, ""
-	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, 0, cmp.Or(c.most, 1<<62)), maxClaimLine)
-	for at := int64(0); ; {
+	if c.runs == nil || c.doubted || !c.intact(size, log) {
+		c.doubted, c.size, c.offsets, c.runs, c.latest = false, 0, nil, map[runKey]story{}, ""
+	}
+	lines := bufio.NewReaderSize(io.NewSectionReader(c.file, c.size, cmp.Or(c.most, 1<<62)-c.size), maxClaimLine)
+	for at := c.size; ; {
 		line, err := lines.ReadSlice('\n')
 		if err == io.EOF || errors.Is(err, bufio.ErrBufferFull) {
 			return open, nil
@@ -181,8 +185,6 @@ func (c *fileClaims) count() int64 { return int64(len(c.offsets)) }
 
 func (c *fileClaims) last() string { return c.latest }
 
-func (c *fileClaims) distrust() {} // load looks at all anyway
-
 func (c *fileClaims) close() error { return c.file.Close() }
 
 func (c *fileClaims) of(runIDs []string) (map[string][]entry, error) {
@@ -192,6 +194,7 @@ func (c *fileClaims) of(runIDs []string) (map[string][]entry, error) {
 		for _, index := range list {
 			it, err := c.entry(index)
 			if err != nil {
+				c.doubt()
 				return nil, err
 			}
 			found[run] = append(found[run], entry{index, it})
@@ -249,12 +252,14 @@ var errTakenBack = errors.New("no claim was written")
 func (c *fileClaims) settled(items []item) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	line := c.indexLine(len(items))
-	c.place(items)
+	line, at := c.indexLine(len(items)), c.size
 	for _, it := range items {
-		c.size += int64(len(it.entry)) + 1
+		at += int64(len(it.entry)) + 1
 	}
-	_, err := c.file.WriteAt(line, c.size)
-	c.size += int64(len(line))
-	return err
+	if _, err := c.file.WriteAt(line, at); err != nil {
+		return err
+	}
+	c.place(items)
+	c.size = at + int64(len(line))
+	return nil
 }

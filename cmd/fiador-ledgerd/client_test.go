@@ -35,6 +35,7 @@ type machine struct {
 	url   string
 	key   string
 	token string
+	state string // XDG_STATE_HOME, if it is not in home
 }
 
 func (r *running) machine(t *testing.T, token string) *machine {
@@ -51,7 +52,7 @@ func (m *machine) run(args ...string) (stdout, stderr string, status int) {
 	check(m.t, err)
 	cmd := exec.Command(name, args...)
 	cmd.Dir = m.home
-	cmd.Env = []string{"HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "FIADOR_LEDGER=" + m.url, "FIADOR_LEDGER_KEY=" + m.key, "FIADOR_LEDGER_TOKEN=" + m.token}
+	cmd.Env = []string{"HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "FIADOR_LEDGER=" + m.url, "FIADOR_LEDGER_KEY=" + m.key, "FIADOR_LEDGER_TOKEN=" + m.token, "XDG_STATE_HOME=" + m.state}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run()

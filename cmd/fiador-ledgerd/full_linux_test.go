@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -60,4 +61,29 @@ func TestFullDisk(t *testing.T) {
 	if got := r.put([]byte("a blob")); got.status != 204 {
 		t.Errorf("a blob: %d", got.status)
 	}
+}
+
+// A server does not start on a disk that is read-only, and changes nothing. A running server
+// keeps a disk from becoming read-only, unless the disk fails: then writes fail as on a full one.
+func TestReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, ""); err != nil {
+		t.Skipf("no disk can be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	p.dir = filepath.Join(disk, "log")
+	r := p.start(config{})
+	r.accepted(begun("run-0"), r.post(begun("run-0")))
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err == nil {
+		t.Error("the disk of a running server became read-only")
+	}
+	check(t, r.stop())
+	check(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	if r, err := p.tryStart(config{}); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("started: %v\n%s", err, r.stderr)
+	}
+	check(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, ""))
+	p.same(1, 0)
 }

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": testAccess, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_EC2_METADATA_DISABLED": "true"} {
 		_ = os.Setenv(name, value) // of the S3 server of the tests
 	}
+	if os.Getenv(stormClient) != "" {
+		os.Exit(runStormClient(os.Stdin, os.Stderr))
+	}
 	quiet(&printer{to: io.Discard})
 	status := m.Run()
 	stopServices()
@@ -72,6 +75,8 @@ type place struct {
 	file   string // of the clients
 	keys   ledger.Keys
 	tokens map[string]string
+	intent string   // of the records that grow makes
+	under  []string // a program that starts the server
 }
 
 func newPlace(t testing.TB) *place {
@@ -114,6 +119,7 @@ type running struct {
 	kill   func()
 	end    func() error // waits for the end
 	signal func(os.Signal) error
+	ended  chan error // of a process
 }
 
 // start starts a server in this process.
@@ -141,6 +147,7 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 	select {
 	case a := <-ready:
 		r.url = "http://" + a.String()
+		r.waitFor(nowWriting, 5*time.Second) // another test that forks can hold the lock for a moment
 		return r, nil
 	case err := <-ended:
 		ended <- err
@@ -148,11 +155,20 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 	}
 }
 
-// process starts a server as a process of its own.
+// process starts a server as a process of its own, which then writes or waits.
 func (p *place) process(more ...string) *running {
 	p.t.Helper()
-	r := &running{place: p, stderr: new(buffer)}
-	cmd := exec.Command(os.Args[0], append([]string{"serve"}, p.args(more...)...)...)
+	r := p.launch(more...)
+	r.says("this one waits", nowWriting)
+	return r
+}
+
+// launch starts a server as a process of its own, which then listens.
+func (p *place) launch(more ...string) *running {
+	p.t.Helper()
+	r := &running{place: p, stderr: new(buffer), ended: make(chan error, 1)}
+	argv := slices.Concat(p.under, []string{os.Args[0], "serve"}, p.args(more...))
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "FIADOR_LEDGERD_TEST=1")
 	cmd.Stderr = r.stderr
 	check(p.t, cmd.Start())
@@ -162,21 +178,28 @@ func (p *place) process(more ...string) *running {
 	r.stop = func() error { _ = cmd.Process.Signal(syscall.SIGTERM); return wait() }
 	r.signal = cmd.Process.Signal
 	p.t.Cleanup(func() { r.kill(); r.discreet() })
-	ended := make(chan error, 1)
-	go func() { ended <- wait() }()
+	go func() { r.ended <- wait() }()
+	r.says("listening on ")
+	_, r.url, _ = strings.Cut(r.stderr.String(), "listening on ")
+	r.url, _, _ = strings.Cut(r.url, "\n")
+	return r
+}
+
+// says waits until a process says one of some texts, in a whole line.
+func (r *running) says(texts ...string) {
+	r.t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if _, rest, ok := strings.Cut(r.stderr.String(), "listening on "); ok && strings.Contains(rest, "\n") {
-			r.url, _, _ = strings.Cut(rest, "\n")
-			return r
+		said := r.stderr.String()
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) }) && strings.HasSuffix(said, "\n") {
+			return
 		}
 		select {
-		case err := <-ended:
-			p.t.Fatalf("the server ended: %v\n%s", err, r.stderr)
+		case err := <-r.ended:
+			r.t.Fatalf("the server ended: %v\n%s", err, r.stderr)
 		default:
 		}
 	}
-	p.t.Fatalf("the server does not answer:\n%s", r.stderr)
-	return nil
+	r.t.Fatalf("the server does not say %q:\n%s", texts, r.stderr)
 }
 
 // discreet checks that no line has a token or a path of the log.

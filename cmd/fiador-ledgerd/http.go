@@ -116,6 +116,7 @@ func (s *server) fail(w http.ResponseWriter, f *failure) {
 		h.Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.Itoa(retryAfter))
+		h.Set("Connection", "close") // behind a balancer, the next one may reach the server that writes
 	}
 	message := canon.Clean(f.message)
 	s.json(w, f.status, failureWire{f.code, strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")})
@@ -230,7 +231,7 @@ func (s *server) checkpoint() (ledger.Checkpoint, *failure) {
 func (s *server) getOrigin(w http.ResponseWriter) *failure {
 	text, err := s.store.document(ledger.NameOrigin)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = s.store.who().keys.Marshal()
+		return busy("the log has no entry yet")
 	}
 	if err != nil {
 		s.log.complain("origin.json cannot be read", err)

@@ -164,6 +164,9 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if err != nil {
 		return err
 	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
+	defer signal.Stop(hangup)
 	known, err := readClients(c.clients)
 	if err != nil {
 		return err
@@ -185,12 +188,6 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	store.who().cosign = c.witnesses
 	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	if err := s.writer.begin(); err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -200,14 +197,24 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 // answer answers requests until ctx ends, and then those that are under way.
 func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener net.Listener, url string, c config) error {
 	writing, end := context.WithCancel(context.Background())
-	go s.writer.run(writing)
+	defer end()
 	h := s.httpServer()
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(listener) }()
 	s.log.printf("listening on %s", url)
-	if c.ready != nil {
-		c.ready(listener.Addr())
-	}
+	begun := make(chan error, 1)
+	go func() {
+		err := s.writer.begin()
+		begun <- err
+		if err != nil {
+			close(s.writer.ended)
+			return
+		}
+		if c.ready != nil {
+			c.ready(listener.Addr())
+		}
+		s.writer.run(writing)
+	}()
 	var err error
 	for ctx.Err() == nil && err == nil {
 		select {
@@ -215,11 +222,12 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		case err = <-failed:
 		case <-c.witnesses.contradicted():
 			err = c.witnesses.failed()
+		case err = <-begun: // nil: it writes, or waits
 		case <-hangup:
 			s.readClients(c.clients)
 		}
 	}
-	s.writer.state.Store(stateEnding)
+	starting := s.writer.state.Swap(stateEnding) == stateStarting
 	finish, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	if h.Shutdown(finish) != nil {
@@ -228,9 +236,20 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 	end()
 	select {
 	case <-s.writer.ended:
-		s.log.printf("ended")
+		select {
+		case e := <-begun:
+			err = errors.Join(err, e)
+		default:
+		}
+		if err == nil {
+			s.log.printf("ended")
+		}
 		return err
 	case <-time.After(2 * lastCheckpoint):
+		if starting {
+			s.log.printf("ended before it could write")
+			return err
+		}
 		return errors.Join(err, errors.New("the storage does not answer; at its next start the server completes what was not finished"))
 	}
 }

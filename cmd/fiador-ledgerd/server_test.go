@@ -3,17 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -437,44 +429,6 @@ func TestSignals(t *testing.T) {
 		if have, err := records[index].Entry(); err != nil || string(have) != entry {
 			t.Fatalf("entry %d is not the promised one", index)
 		}
-	}
-}
-
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	check(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
-	cert, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	check(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	r := p.start(config{}, "--tls-cert", cert, "--tls-key", keyFile)
-	if !strings.Contains(r.stderr.String(), "listening on https://127.0.0.1:") {
-		t.Errorf("stderr: %s", r.stderr)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	check(t, err)
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	for _, h2 := range []bool{true, false} {
-		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: h2}}
-		draft, err := begun("run-1").Draft()
-		check(t, err)
-		req, err := http.NewRequest("POST", strings.Replace(r.url, "http:", "https:", 1)+"/v1/records", bytes.NewReader(draft))
-		check(t, err)
-		req.Header.Set("Authorization", "Bearer "+r.tokens["ci"])
-		resp, err := c.Do(req)
-		check(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != 200 || (resp.ProtoMajor == 2) != h2 {
-			t.Errorf("%s: %d", resp.Proto, resp.StatusCode)
-		}
-		c.CloseIdleConnections()
 	}
 }
 

@@ -65,8 +65,9 @@ const (
 // posix is a storage in a folder of a local file system.
 type posix struct {
 	identity
-	root *os.Root
-	dir  string
+	root     *os.Root
+	dir      string
+	followed *fileClaims // while another server writes
 }
 
 // openPosix opens the folder of a log, or makes it.
@@ -292,6 +293,9 @@ func (e *readError) Unwrap() error { return e.error }
 
 func (p *posix) lead(decorate decorator) (*lead, error) {
 	lock, err := p.lock()
+	if errors.Is(err, errBusy) {
+		p.follow()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +317,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
-	return &lead{tree: t, claims: &fileClaims{file: file}, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
+	return &lead{tree: t, claims: p.claimsOf(file), fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
 
 // lock takes the lock of the folder. It ends with the process, or when the file is closed.

@@ -20,15 +20,15 @@ type tableClaims struct {
 	epoch int64
 	lose  func() // is called when another server has a higher epoch
 
-	placed atomic.Int64 // claims that have an index
-	latest string
-	doubt  bool // a claim is not what the log has
+	placed  atomic.Int64 // claims that have an index
+	latest  string
+	doubted bool // a claim is not what the log has
 }
 
 func (c *tableClaims) count() int64 { return c.placed.Load() }
 func (c *tableClaims) last() string { return c.latest }
 func (c *tableClaims) close() error { return nil }
-func (c *tableClaims) distrust()    { c.doubt = true }
+func (c *tableClaims) doubt()       { c.doubted = true }
 
 // load looks at the number of claims and at the last one. If they are not those of the log, or
 // if one was not before, it begins at the first entry, and settle makes all claims again.
@@ -46,7 +46,7 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 	if err := c.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorClaims WHERE idx < ?", settled).Scan(&rows); err != nil {
 		return nil, err
 	}
-	sound := !c.doubt && rows == settled
+	sound := !c.doubted && rows == settled
 	if sound && settled > 0 {
 		var leaf []byte
 		if err := c.db.QueryRowContext(ctx, "SELECT leaf FROM FiadorClaims WHERE idx = ?", settled-1).Scan(&leaf); err != nil {
@@ -67,7 +67,7 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 		settled, latest = 0, ""
 	}
 	c.placed.Store(settled)
-	c.latest, c.doubt = latest, false
+	c.latest, c.doubted = latest, false
 	return open, nil
 }
 
@@ -120,7 +120,7 @@ func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
 			return nil, err
 		}
 		if e.item, err = parseItem(text); err != nil {
-			c.doubt = true
+			c.doubted = true
 			return nil, fmt.Errorf("the claim of entry %d was changed: %w", e.index, err)
 		}
 		run := e.record.RunID

@@ -38,7 +38,8 @@ type writer struct {
 
 // The states of a writer.
 const (
-	stateStandby int32 = iota // another server writes
+	stateStarting int32 = iota
+	stateStandby        // another server writes
 	stateWriting
 	stateFailed
 	stateEnding
@@ -125,6 +126,8 @@ func (w *writer) refusal() *failure {
 		return storageFailed()
 	case stateEnding:
 		return busy("the server ends")
+	case stateStarting:
+		return busy("the server starts, and reads the log")
 	default:
 		return busy("another server writes to this log")
 	}
@@ -135,14 +138,18 @@ func (w *writer) refusal() *failure {
 func (w *writer) begin() error {
 	err := w.takeLead()
 	if errors.Is(err, errBusy) {
+		w.become(stateStandby)
 		w.log.printf("another server writes to this log; this one waits")
 		return nil
 	}
 	if err != nil {
-		err = errors.Join(err, w.giveUp())
+		return errors.Join(err, w.giveUp())
 	}
-	return err
+	w.log.printf("%s", nowWriting)
+	return nil
 }
+
+const nowWriting = "this server writes to the log now"
 
 func (w *writer) takeLead() (err error) {
 	if w.lead, err = w.store.lead(w.decorate); err != nil {
@@ -183,7 +190,7 @@ func (w *writer) run(ctx context.Context) {
 		}
 		switch err := again(); {
 		case err == nil:
-			w.log.printf("this server writes to the log now")
+			w.log.printf("%s", nowWriting)
 		case errors.Is(err, errBusy):
 			w.become(stateStandby)
 		default:
@@ -348,7 +355,7 @@ type entry struct {
 func (w *writer) recorded(rec ledger.Record, of []entry) (first entry, again bool, err error) {
 	for _, old := range of {
 		if h, err := w.lead.tree.leaf(old.index, w.lead.claims.count()); err != nil || h != ledger.LeafHash(old.entry) {
-			w.lead.claims.distrust()
+			w.lead.claims.doubt()
 			return entry{}, false, errors.Join(fmt.Errorf("the claim of entry %d was changed", old.index), err)
 		}
 		same, err := rec.After(old.record, old.index)
@@ -398,6 +405,9 @@ func (w *writer) settle() error {
 	}
 	if size < tree.signed {
 		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back", size, tree.signed)
+	}
+	if err := rooted(w.store); err != nil {
+		return err
 	}
 	open, err := claims.load(size, tree)
 	if err != nil {

@@ -180,6 +180,7 @@ func (r *Reader) extends(ctx context.Context, old ledger.Checkpoint) error {
 		has, readErr := r.state.read(name, ledger.MaxCheckpointBytes)
 		other, parseErr := ledger.ParseCheckpoint(has)
 		switch {
+		case errors.Is(readErr, fs.ErrNotExist): // another process has just remembered a newer one
 		case errors.Join(readErr, parseErr) != nil:
 			return errors.Join(readErr, parseErr)
 		case other.Root != r.promise.Root:

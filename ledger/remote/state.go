@@ -91,15 +91,20 @@ func (s *state) read(name string, most int64) ([]byte, error) {
 // keep adds a file, durably. Another process may have added the same file; if it has another
 // content, the error is errDiffers.
 func (s *state) keep(name string, text []byte) error {
-	err := durable.Write(s.root, filepath.FromSlash(name), text, 0o600)
-	if !errors.Is(err, fs.ErrExist) {
+	for {
+		err := durable.Write(s.root, filepath.FromSlash(name), text, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		has, err := s.read(name, ledger.MaxCheckpointBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has just removed it
+		}
+		if err == nil && !bytes.Equal(has, text) {
+			err = errDiffers
+		}
 		return err
 	}
-	has, err := s.read(name, ledger.MaxCheckpointBytes)
-	if err == nil && !bytes.Equal(has, text) {
-		err = errDiffers
-	}
-	return err
 }
 
 var errDiffers = errors.New("another note is remembered")
