@@ -13,6 +13,11 @@ var (
 	ErrWrongKey  = errors.New("the key is not the one that signs this ledger now")
 )
 
+// Broken says whether an error shows that a ledger differs from what it has promised.
+func Broken(err error) bool {
+	return errors.Is(err, ErrTampered) || errors.Is(err, ErrTruncated) || errors.Is(err, ErrForked)
+}
+
 // Errors about evidence. ErrNoBlob is an fs.ErrNotExist too.
 var (
 	ErrNoBlob  error = noBlob{}

@@ -48,11 +48,7 @@ func (r *running) machine(t *testing.T, token string) *machine {
 // run runs fiador, and returns what it said and its exit status.
 func (m *machine) run(args ...string) (stdout, stderr string, status int) {
 	m.t.Helper()
-	name, err := built()
-	check(m.t, err)
-	cmd := exec.Command(name, args...)
-	cmd.Dir = m.home
-	cmd.Env = []string{"HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "FIADOR_LEDGER=" + m.url, "FIADOR_LEDGER_KEY=" + m.key, "FIADOR_LEDGER_TOKEN=" + m.token, "XDG_STATE_HOME=" + m.state}
+	cmd := m.command(args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run()
@@ -60,6 +56,16 @@ func (m *machine) run(args ...string) (stdout, stderr string, status int) {
 		m.t.Errorf("%q shows the token", args)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func (m *machine) command(args ...string) *exec.Cmd {
+	m.t.Helper()
+	name, err := built()
+	check(m.t, err)
+	cmd := exec.Command(name, args...)
+	cmd.Dir = m.home
+	cmd.Env = []string{"HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "FIADOR_LEDGER=" + m.url, "FIADOR_LEDGER_KEY=" + m.key, "FIADOR_LEDGER_TOKEN=" + m.token, "XDG_STATE_HOME=" + m.state}
+	return cmd
 }
 
 // says fails the test unless fiador ends with a status and says a text.
@@ -148,7 +154,7 @@ func TestOneLedgerManyMachines(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	auditor.says(1, "other entries", with("ledger", "verify")...)
-	a.says(2, "both signed notes are kept", with("ledger", "list")...)
+	a.says(1, "both signed notes are kept", with("ledger", "list")...)
 }
 
 // gathered copies the receipts of machines into one folder.

@@ -6,6 +6,7 @@ replace github.com/fiador/fiador => ../..
 
 require (
 	github.com/fiador/fiador v0.0.0-00010101000000-000000000000
+	github.com/rogpeppe/go-internal v1.16.0
 	github.com/transparency-dev/tessera v1.0.4
 	golang.org/x/mod v0.42.0
 	k8s.io/klog/v2 v2.130.1
@@ -56,4 +57,5 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
 )

@@ -216,7 +216,7 @@ var levels = []string{
 	"kernel/grade/align kernel/grade/judge",
 	"kernel/adapter/level specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/calltrace harness/change harness/command harness/durable harness/links harness/mcp harness/outbound harness/sandbox/census harness/sandbox/cgroup harness/sandbox/initproc harness/sandbox/seccomp evidence evidence/asset evidence/receipt evidence/redact evidence/screen policy/stored",
 	"policy evidence/transcript/transcripttest specs/specstest specs/specstest/second evidence/dsse evidence/report evidence/report/page ledger/disk ledger/remote harness/gate harness/saferun harness/settings harness/tree harness/conformance",
-	"policy/devel policy/profile",
+	"ledger/disk/disktest policy/devel policy/profile",
 	"evidence/pack evidence/suitedir evidence/resultfile evidence/testimony harness/sandbox/proxy harness/workspace cmd/safe-run",
 	"harness/sandbox harness/sandbox/shim",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/remote/job harness/runerr harness/toolio",
@@ -284,9 +284,10 @@ func TestSingleImporters(t *testing.T) {
 		module + "/specs/specstest":                    "harness/harnesstest",
 		module + "/specs/specstest/second":             "",
 		module + "/harness/tree/treetest":              "",
+		module + "/ledger/disk/disktest":               "",
 		module + "/evidence/pack/packtest":             "",
 		module + "/evidence/transcript/transcripttest": "",
-		"github.com/rogpeppe/go-internal":              "cmd/fiador/applycmd",
+		"github.com/rogpeppe/go-internal":              "cmd/fiador/applycmd harness/rehearsal",
 	} {
 		var importers []string
 		for pkg, list := range imports(t) {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger/disk/disktest"
 	"github.com/fiador/fiador/specs"
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-// ledgerRun runs the program in this process, with the ledger of recordedLedger.
+// ledgerRun runs the program in this process, with the ledger of disktest.Recorded.
 func ledgerRun(t *testing.T, stdout io.Writer, args ...string) (stderr string, code int) {
 	t.Helper()
 	return ledgerRunIn(t, func(ctx context.Context) context.Context { return ctx }, stdout, args...)
@@ -26,7 +27,7 @@ func ledgerRun(t *testing.T, stdout io.Writer, args ...string) (stderr string, c
 func ledgerRunIn(t *testing.T, in func(context.Context) context.Context, stdout io.Writer, args ...string) (stderr string, code int) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "gate")
-	if err := recordedLedger(dir); err != nil {
+	if err := disktest.Recorded(dir); err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
@@ -63,7 +64,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 // program prints.
 func TestLedgerLinesFitTheSchema(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gate")
-	if err := recordedLedger(dir); err != nil {
+	if err := disktest.Recorded(dir); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "ledger.jsonl"))

@@ -1,28 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/base64"
-	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/ledger/disk/disktest"
 )
 
 // TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder with
-// the ledger of recordedLedger in gate. It has the commands of TestScripts, "corrupt
-// INDEX", which gives a decision an unknown kind, and "work", which adds the records of
-// workRecords.
+// the ledger of disktest.Recorded in $gate. It has the commands of TestScripts, and "work",
+// which adds the records of disktest.Work. The tests of fiador-ledgerd run the scripts too,
+// but for those about a folder.
 func TestLedgerScripts(t *testing.T) { testscript.Run(t, ledgerScriptParams()) }
 
 func ledgerScriptParams() testscript.Params {
@@ -30,139 +20,14 @@ func ledgerScriptParams() testscript.Params {
 	p.Dir = "testdata/ledger"
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("FIADOR_LEDGER", "gate")
-		return recordedLedger(filepath.Join(env.WorkDir, "gate"))
+		env.Setenv("gate", "gate")
+		return disktest.Recorded(filepath.Join(env.WorkDir, "gate"))
 	}
-	p.Cmds["corrupt"], p.Cmds["work"] = corrupt, addWork
+	p.Cmds["work"] = func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) > 0 {
+			ts.Fatalf("usage: work")
+		}
+		ts.Check(disktest.Work(ts.MkAbs("gate")))
+	}
 	return p
-}
-
-func corrupt(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: corrupt INDEX")
-	}
-	n, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	name := ts.MkAbs("gate/ledger.jsonl")
-	b, err := os.ReadFile(name)
-	ts.Check(err)
-	lines := bytes.SplitAfter(b, []byte("\n"))
-	lines[n] = bytes.Replace(lines[n], []byte(`"kind":"d`), []byte(`"kind":"x`), 1)
-	ts.Check(os.WriteFile(name, bytes.Join(lines, nil), 0o644))
-}
-
-// fixtureKey signs the ledger of these tests, and nothing else.
-var fixtureKey = "PRIVATE+KEY+example.com/gate+dbdd19d8+" + base64.StdEncoding.EncodeToString([]byte("\x01fixture fixture fixture fixture "))
-
-// fixtureHash returns a hash whose digits show the number n.
-func fixtureHash(n int) canon.ContentHash {
-	return canon.ContentHash("sha256:" + strings.Repeat(fmt.Sprintf("%04x", n), 16))
-}
-
-// recordedLedger makes a ledger with every kind of entry to read. Its bytes are the same
-// each time.
-func recordedLedger(dir string) error {
-	key, err := ledger.ParseSigner(fixtureKey)
-	if err != nil {
-		return err
-	}
-	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	if _, err := disk.Create(dir, key, disk.Options{Now: func() time.Time { return now }}); err != nil {
-		return err
-	}
-	return record(dir, now, fixtureRecords)
-}
-
-// record appends records, with 7 hours before each.
-func record(dir string, now time.Time, recordsFor func(*disk.Log) ([]ledger.Record, error)) error {
-	key, err := ledger.ParseSigner(fixtureKey)
-	if err != nil {
-		return err
-	}
-	log, err := disk.Open(dir, key, disk.Options{Now: func() time.Time { return now }})
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	records, err := recordsFor(log)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		now = now.Add(7 * time.Hour)
-		if _, err := log.Append(context.Background(), r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func addWork(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) > 0 {
-		ts.Fatalf("usage: work")
-	}
-	ts.Check(record(ts.MkAbs("gate"), time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC), workRecords))
-}
-
-// workRecords returns the records of two work items: one of a plan with an end, and one
-// that was killed.
-func workRecords(log *disk.Log) ([]ledger.Record, error) {
-	fixtures, err := fixtureRecords(log)
-	if err != nil {
-		return nil, err
-	}
-	state := func(n int) string { return "blake3:" + fixtureHash(n).Hex() }
-	begun, ended, killed := fixtures[2], fixtures[3], fixtures[4]
-	begun.RunID, ended.RunID, killed.RunID = "run_w", "run_w", "run_x"
-	begun.Work = &ledger.Work{ItemID: "item-1", PlanSHA256: fixtureHash(0x9), Base: state(0xa)}
-	ended.Work = &ledger.Work{ItemID: "item-1", PlanSHA256: fixtureHash(0x9), Before: state(0xb), After: state(0xc), Receipt: state(0xd)}
-	killed.Work = &ledger.Work{ItemID: "item-2", Base: state(0xa)}
-	return []ledger.Record{begun, ended, killed}, nil
-}
-
-// fixtureRecords returns the records after the genesis.
-func fixtureRecords(log *disk.Log) ([]ledger.Record, error) {
-	const printed = `{"run_id":"run_a","text":"\u001b[2J"}` + "\n"
-	evidence, _, err := canon.Artifact(map[string]any{"kind": "decision", "result": printed})
-	if err != nil {
-		return nil, err
-	}
-	blob, err := log.Put(evidence)
-	if err != nil {
-		return nil, err
-	}
-	intentA, intentB, intentC := fixtureHash(0xaaaa), fixtureHash(0xbbbb), fixtureHash(0xcccc)
-	run := func(kind ledger.Kind, id string, intent canon.ContentHash) ledger.Record {
-		return ledger.Record{
-			Kind: kind, RunID: id, IntentSHA256: intent, ExecutionMode: "plan-only", Mode: "none", Policy: "default",
-			PolicySHA256: fixtureHash(0x201), InputSHA256: fixtureHash(0x3), BundleSHA256: fixtureHash(0x4), Kernel: "0.1.0",
-		}
-	}
-	decision := func(id string, intent canon.ContentHash, outcome string, reasons ...string) ledger.Record {
-		r := run(ledger.KindDecision, id, intent)
-		r.ResultKind, r.Accepted, r.Reasons = outcome, outcome == "BUNDLE" && len(reasons) == 0, reasons
-		r.DecisionSHA256, r.CanonicalSHA256, r.ResultSHA256 = fixtureHash(0x5), fixtureHash(0x6), canon.Sum([]byte(printed))
-		r.Evidence = blob
-		if outcome == "REFUSE" {
-			r.BundleSHA256 = ""
-		}
-		return r
-	}
-	missing := decision("run_b", intentB, "REFUSE", "CMD_NOT_ALLOWED", "PATH_ABSOLUTE")
-	missing.Evidence = ledger.Blob{SHA256: fixtureHash(0x8), Size: 99}
-	begun, failed := run(ledger.KindBegun, "run_c", intentC), decision("run_c", intentC, "BUNDLE", "EXIT 1")
-	killed := run(ledger.KindBegun, "42", intentC)
-	for _, r := range []*ledger.Record{&begun, &failed, &killed} {
-		r.ExecutionMode = "execute-sandbox"
-	}
-	asked := decision("run_d", intentA, "CLARIFY", "PLACEHOLDER")
-	asked.Policy, asked.PolicySHA256 = "strict", fixtureHash(0x202)
-	fault := run(ledger.KindError, "run_e", intentA)
-	fault.InputSHA256, fault.BundleSHA256, fault.Code, fault.RuleID = "", "", "RUN_E007", "IV-02"
-	differs := decision("run_f", intentA, "BUNDLE")
-	differs.CanonicalSHA256 = fixtureHash(0x66)
-	flipped := decision("run_g", intentB, "BUNDLE")
-	flipped.PolicySHA256 = fixtureHash(0x203)
-	formula := decision("run_h", fixtureHash(0xdddd), "REFUSE", "-2-3")
-	formula.Policy, formula.PolicySHA256 = "-x", fixtureHash(0x204)
-	return []ledger.Record{decision("run_a", intentA, "BUNDLE"), missing, begun, failed, killed, asked, fault, differs, flipped, formula}, nil
 }

@@ -5,17 +5,16 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	seeded "math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,9 +74,10 @@ func fiador() {
 	}
 }
 
-// TestScripts runs testdata/script. Besides the commands of testscript there is
-// "exits N COMMAND...", which demands the exact exit status, and the condition
-// [exists:PATH] and [unprivileged].
+// TestScripts runs testdata/script. Besides the commands of testscript there are "exits N
+// COMMAND...", which demands the exact exit status, those of rehearsal.LedgerCommands, and the
+// conditions [exists:PATH] and [unprivileged]. The tests of fiador-ledgerd run the scripts of
+// testdata/script that make their ledgers with "ledger" too.
 func TestScripts(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	testscript.Run(t, scriptParams())
@@ -88,40 +88,41 @@ func scriptParams() testscript.Params {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Condition:           exists,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Condition:           rehearsal.Holds,
+		Cmds:                rehearsal.LedgerCommands(folders{(*testscript.TestScript).Exec}),
 	}
 }
 
-// exists is the condition [exists:PATH], and [unprivileged]: permissions count.
-func exists(cond string) (bool, error) {
-	if cond == "unprivileged" {
-		return os.Geteuid() > 0, nil
-	}
-	path, ok := strings.CutPrefix(cond, "exists:")
-	if !ok {
-		return false, fmt.Errorf("unknown condition %q", cond)
-	}
-	_, err := os.Stat(path)
-	return err == nil, nil
+// folders makes ledgers in folders.
+type folders struct {
+	exec func(ts *testscript.TestScript, command string, args ...string) error
 }
 
-// exits is the command "exits N COMMAND...".
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits N command [args]")
-	}
-	want, err := strconv.Atoi(args[0])
+func (f folders) Make(ts *testscript.TestScript, name, origin string) {
+	ts.Check(f.exec(ts, "fiador", "ledger", "init", name, "--origin", origin, "--key", name+".key"))
+	rehearsal.Named(ts, name, name, name+".key")
+}
+
+func (f folders) Copy(ts *testscript.TestScript, name, copied string) {
+	ts.Check(f.exec(ts, "cp", "-R", name, copied))
+	rehearsal.Named(ts, copied, copied, name+".key")
+}
+
+func (folders) Entries(ts *testscript.TestScript, name string, change func([][]byte) [][]byte) {
+	file := filepath.Join(ts.MkAbs(name), "ledger.jsonl")
+	b, err := os.ReadFile(file)
 	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	var ee *exec.ExitError
-	if errors.As(err, &ee) {
-		got = ee.ExitCode()
-	} else {
-		ts.Check(err)
+	lines := change(bytes.SplitAfter(bytes.TrimSuffix(b, []byte("\n")), []byte("\n")))
+	for i, line := range lines {
+		lines[i] = append(bytes.TrimSuffix(line, []byte("\n")), '\n')
 	}
-	if got != want {
-		ts.Fatalf("exit status %d, want %d", got, want)
-	}
+	ts.Check(os.WriteFile(file, bytes.Join(lines, nil), 0o644))
+}
+
+func (folders) Checkpoint(ts *testscript.TestScript, name string) string {
+	return filepath.Join(ts.MkAbs(name), "checkpoint")
+}
+
+func (folders) Evidence(ts *testscript.TestScript, name string) string {
+	return filepath.Join(ts.MkAbs(name), "evidence")
 }

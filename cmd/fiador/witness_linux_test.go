@@ -34,6 +34,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -452,7 +453,7 @@ func (w *witness) scripts(t *testing.T, temp string) {
 			if cond == "unprivileged" { // root cannot try these lines, so the witness leaves them out
 				return false, nil
 			}
-			return exists(cond)
+			return rehearsal.Holds(cond)
 		}
 		p.Setup = func(env *testscript.Env) error {
 			if setup != nil {
@@ -468,6 +469,10 @@ func (w *witness) scripts(t *testing.T, temp string) {
 				ts.Logf("exit status %d, want %s", got, args[0])
 			}
 		}
+		p.Cmds["ledger"] = rehearsal.LedgerCommands(folders{func(ts *testscript.TestScript, command string, args ...string) error {
+			ran(ts, append([]string{command}, args...))
+			return nil
+		}})["ledger"]
 		p.Cmds["ran"] = func(ts *testscript.TestScript, neg bool, args []string) {
 			if got := ran(ts, args); (got != 0) != neg {
 				ts.Logf("exit status %d", got)

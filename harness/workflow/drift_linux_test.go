@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/harness/workflow/history"
 )
 
 // meanwhile is a host under which something happens when a sandbox is set up: the agent's is the
@@ -132,7 +133,7 @@ func TestDriftPipe(t *testing.T) {
 }
 
 // undecided is a ledger that has no decision.
-func undecided(context.Context, string, string) (string, error) { return "", nil }
+func undecided(context.Context, history.Pending) (string, error) { return "", nil }
 
 // TestNotApplied: a change that was decided and could not be applied waits for the next
 // command. What comes behind it does not run, whatever its policy says.

@@ -13,9 +13,9 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Decided looks for the decision of a run in a ledger. It returns the receipt_hash that the
-// decision names, or "" if the ledger has no decision of that run.
-type Decided func(ctx context.Context, ledger, runID string) (receiptHash string, err error)
+// Decided looks for the decision of a pending run in its ledger. It returns the receipt_hash
+// that the decision names, or "" if the ledger has no decision of that run.
+type Decided func(ctx context.Context, p history.Pending) (receiptHash string, err error)
 
 // Recover ends what a killed run has left pending, and returns what it did, or "". A receipt that
 // is not in its place, or whose decision its ledger does not have, is removed. Otherwise its
@@ -35,7 +35,7 @@ func (w *Workflow) Recover(ctx context.Context, decided Decided, discard bool) (
 		kept, err = w.Placed(l.ReceiptID)
 	} else {
 		var hash string
-		hash, err = decided(ctx, p.Ledger, p.RunID)
+		hash, err = decided(ctx, *p)
 		kept = hash == l.ReceiptHash
 	}
 	if err != nil {

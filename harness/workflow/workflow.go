@@ -35,8 +35,10 @@ type Workflow struct {
 	Tree     string // the folder, a real path
 	Journals string // folder of the journals of changes
 	Read     []string
-	Ledger   string // folder of the ledger that Deps records in, absolute; empty: none
+	Ledger   string // ledger that Deps records in: an absolute folder, or a URL; empty: none
 	Agents   map[string]work.Agent
+
+	LedgerKey string // verifier key of the ledger that a URL names
 
 	Jobs   int
 	Only   []string // ids; nil: all

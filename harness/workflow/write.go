@@ -107,7 +107,7 @@ func (it *item) write(rep harness.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := it.Pend(history.Pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger}); err != nil {
+	if err := it.Pend(history.Pending{Line: it.line(it.receipt), RunID: rep.Result.RunID, Ledger: it.Ledger, Key: it.LedgerKey}); err != nil {
 		return err
 	}
 	return history.Error(it.Place(it.receipt.ReceiptID, files))

@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/url"
-	"path"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -75,13 +73,13 @@ func (r *Reader) open(ctx context.Context) error {
 		return err
 	}
 	wanted := int64(0)
-	if len(acks) > 0 {
+	if len(acks) > 0 && !r.Copy {
 		wanted = acks[len(acks)-1] + 1
 	}
 	if err := r.await(ctx, wanted); err != nil {
 		return notALog(err)
 	}
-	if err := r.vouched(ctx); err != nil {
+	if err := r.vouched(ctx); err != nil || r.Copy {
 		return err
 	}
 	if err := r.extends(ctx, old); err != nil {
@@ -505,5 +503,5 @@ func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
 	if err = nil; !bytes.Equal(note, has) {
 		err = r.state.replace(name, note)
 	}
-	return path.Join(r.state.name, ledger.PinFolder, strconv.FormatInt(c.Size, 10)), err
+	return name, err
 }

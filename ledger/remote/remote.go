@@ -31,6 +31,9 @@ type Place struct {
 	// Wait is the time that an append waits for the server, and Cover the time that a
 	// reader waits for a checkpoint that covers what was acknowledged; 0: the defaults.
 	Wait, Cover time.Duration
+	// Copy says that the log is read to compare it with another one. It is not held against
+	// what the state folder remembers.
+	Copy bool
 }
 
 // The defaults of Place.
@@ -189,15 +192,20 @@ func (a answer) refusal() error {
 	case a.status == http.StatusForbidden:
 		return ErrForbidden
 	case a.status == http.StatusConflict && doc.Error == "conflict":
-		return fmt.Errorf("%w: %s", ledger.ErrConflict, said)
+		return repeated(ledger.ErrConflict, doc.Message)
 	case a.status == http.StatusConflict && doc.Error == "ended":
-		return fmt.Errorf("%w: %s", ledger.ErrEnded, said)
+		return repeated(ledger.ErrEnded, doc.Message)
 	case a.status >= 300 && a.status < 400:
 		return fmt.Errorf("%w: a redirect (%d), which is not followed", ErrAnswer, a.status)
 	case a.passing():
 		return fmt.Errorf("%w: it says %s", errPassing, said)
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, said)
+}
+
+// repeated returns an error that a server has found and told.
+func repeated(err error, told string) error {
+	return fmt.Errorf("%w: %s", err, strings.TrimPrefix(canon.Clean(told), err.Error()+": "))
 }
 
 // passing says whether the same request can have another answer soon.

@@ -139,7 +139,7 @@ func numberedName(folder string, n int64) string { return path.Join(folder, strc
 // contradiction keeps a note that contradicts a remembered one, and returns the error with
 // the names of both. An error of another kind is no contradiction.
 func (s *state) contradiction(err error, remembered string, size int64, note []byte) error {
-	if !errors.Is(err, ledger.ErrForked) && !errors.Is(err, ledger.ErrTruncated) && !errors.Is(err, ledger.ErrTampered) {
+	if !ledger.Broken(err) {
 		return err
 	}
 	sum := sha256.Sum256(note)

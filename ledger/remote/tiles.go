@@ -143,7 +143,11 @@ func (r *Reader) bundleAt(ctx context.Context, n int64) bundle {
 		for i, leaf := range leaves {
 			entry, after, ok := nextEntry(rest)
 			if !ok || ledger.LeafHash(entry) != leaf {
-				return fmt.Errorf("%w: entry %d is not the one in the tree", ledger.ErrTampered, b.first+int64(i))
+				fault := &ledger.Fault{Index: b.first + int64(i), What: "it is not the one in the tree"}
+				if len(rest) == 0 {
+					fault.What = fmt.Sprintf("it is missing: the checkpoint has %d entries (TRUNCATED)", r.promise.Size)
+				}
+				return fmt.Errorf("%w: %w", ledger.ErrTampered, fault)
 			}
 			b.entries, rest = append(b.entries, entry), after
 		}

@@ -33,13 +33,13 @@ differs and both checkpoints. Keys of one ledger signed both: that proves the fo
 
 Exit codes:
   0  the same, or one is behind
-  1  forked
+  1  forked, or a copy does not keep what it has promised
   2  no answer: two ledgers, or one that cannot be read`,
 		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger
   fiador ledger compare ./ledger https://log.example.com --key gate.pub`,
 		Args: cli.ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return compareLedgers(cmd.Context(), a, ledgers.ReadFlags{Dir: args[0], Key: key}, ledgers.ReadFlags{Dir: args[1], Key: key})
+			return compareLedgers(cmd.Context(), a, ledgers.ReadFlags{Dir: args[0], Key: key}, ledgers.ReadFlags{Dir: args[1], Key: key, Copy: true})
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "verifier key of the ledger, or a file with this key; a URL needs it")
@@ -200,8 +200,8 @@ files in it stay as they are.
 
 Exit codes:
   0  done
-  2  not done: the ledger does not verify or lacks what is published, or a file
-     could not be written`,
+  1  not done: the ledger does not verify, or lacks what is published
+  2  not done: the ledger cannot be read, or a file could not be written`,
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

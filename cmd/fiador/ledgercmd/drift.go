@@ -38,7 +38,8 @@ For each intent and profile the latest flip is shown.
 
 Exit codes:
   0  equal decisions are equal
-  1  at least one differs; with --strict: or flipped
+  1  at least one differs; with --strict: or flipped; or the ledger does not keep what it
+     has promised
   2  the ledger, or an entry, could not be read`,
 		Example: `  fiador ledger drift --ledger ./ledger
   fiador ledger drift --ledger ./ledger --since 30d --profile strict --strict

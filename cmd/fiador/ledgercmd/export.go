@@ -42,6 +42,7 @@ To continue an earlier export, give --from the index after its last entry.
 
 Exit codes:
   0  everything was written
+  1  the ledger does not keep what it has promised: entries were changed, or are gone
   2  the ledger, or an entry, could not be read, or the output could not be written`,
 		Example: `  fiador ledger export --ledger ./ledger --format csv --output decisions.csv
   fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,

@@ -18,7 +18,7 @@ import (
 
 // Ledger returns the group of commands of a ledger.
 func Ledger(a *cli.App) *cobra.Command {
-	return cli.Group(&cobra.Command{
+	group := cli.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
 		Long: `Ledger makes ledgers, reads them, and proves what was recorded. A ledger is a folder
@@ -34,10 +34,28 @@ Exit codes:
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
   fiador ledger list --ledger ./ledger
   fiador ledger verify --ledger ./ledger`,
-	}, initCommand(a), listCommand(a), showCommand(a), verifyCommand(a),
-		proveCommand(a), checkProofCommand(a), consistencyCommand(a), compareCommand(a), pinCommand(a),
-		receiptsCommand(a), driftCommand(a), statsCommand(a), exportCommand(a), publishCommand(a),
-		replayCommand(a), repairCommand(a), rotateCommand(a))
+	}, initCommand(a), repairCommand(a), rotateCommand(a))
+	for _, cmd := range []*cobra.Command{
+		listCommand(a), showCommand(a), verifyCommand(a), proveCommand(a), checkProofCommand(a), consistencyCommand(a), compareCommand(a),
+		pinCommand(a), receiptsCommand(a), driftCommand(a), statsCommand(a), exportCommand(a), publishCommand(a), replayCommand(a),
+	} {
+		accuses(cmd)
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+// accuses makes 1 the exit status of a command that reads a ledger and finds that the ledger
+// does not keep what it has promised.
+func accuses(cmd *cobra.Command) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if ledger.Broken(err) {
+			cmd.Annotations = map[string]string{cli.FailsWith: strconv.Itoa(cli.ExitRejected)}
+		}
+		return err
+	}
 }
 
 // proofError returns the error for a proof when a command cannot answer.

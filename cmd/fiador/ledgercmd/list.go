@@ -60,6 +60,7 @@ cannot be read ends the list with exit code 2.
 
 Exit codes:
   0  listed, even if nothing was to be listed
+  1  the ledger does not keep what it has promised: entries were changed, or are gone
   2  the ledger, or an entry, could not be read`
 
 func listCommand(a *cli.App) *cobra.Command {

@@ -32,6 +32,7 @@ both, write "+N" for the entry.
 
 Exit codes:
   0  done
+  1  the ledger does not keep what it has promised: entries were changed, or are gone
   2  not done: there is no such entry, or the ledger cannot be read`,
 		Example: `  fiador ledger prove run_20260102T030405Z_0123456789abcdef --ledger ./ledger >run.tlog-proof
   fiador ledger check-proof run.tlog-proof --key gate.pub`,

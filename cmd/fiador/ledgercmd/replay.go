@@ -59,7 +59,8 @@ With --policy another policy decides, to show what it would have decided.
 
 Exit codes:
   0  every decision is a MATCH
-  1  at least one differs, or its evidence is gone
+  1  at least one differs, or its evidence is gone; or the ledger does not keep what it
+     has promised
   2  no answer`,
 		Example: `  fiador ledger replay 17 --ledger ./ledger
   fiador ledger replay --all --ledger ./ledger

@@ -56,8 +56,8 @@ characters that do not show are escaped.
 
 Exit codes:
   0  shown, and everything that was checked is right
-  1  shown, and something is wrong: seal, place in the tree, or evidence that is gone
-     or altered
+  1  something is wrong: seal, place in the tree, or evidence that is gone or altered; or
+     the ledger does not keep what it has promised
   2  there is no such entry, or what was asked for could not be read`,
 		Example: `  fiador ledger show 7 --ledger ./ledger
   fiador ledger show nightly-42 --ledger ./ledger --result | fiador verify -

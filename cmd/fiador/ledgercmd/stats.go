@@ -41,6 +41,7 @@ Formats:
 
 Exit codes:
   0  counted
+  1  the ledger does not keep what it has promised: entries were changed, or are gone
   2  the ledger, or an entry, could not be read`,
 		Example: `  fiador ledger stats --ledger ./ledger
   fiador ledger stats --ledger ./ledger --since 30d --format json | jq .reasons`,

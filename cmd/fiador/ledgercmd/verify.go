@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/remote"
 )
 
 // verifyLedgerFlags are the flags of verify. since names checkpoints and receipts that
@@ -89,7 +90,7 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 	clear()
 	v := ledgerVerdict{dir: dir, flags: f, Audited: audited}
 	switch {
-	case errors.As(err, &v.fault), errors.Is(err, ledger.ErrTampered), errors.Is(err, ledger.ErrBadSignature), errors.Is(err, ledger.ErrForked), errors.Is(err, ledger.ErrTruncated):
+	case errors.As(err, &v.fault), ledger.Broken(err), errors.Is(err, ledger.ErrBadSignature):
 		if v.fault == nil {
 			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
 		}
@@ -215,7 +216,7 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 		}
 		row("open", "%s without an end, killed or still going on: %s", screen.Count(len(v.Open), "run"), some(ids))
 	}
-	if v.flags.Key == "" {
+	if v.flags.Key == "" && !remote.Named(v.dir) {
 		row("trust", "the ledger's own keys; give --key the one that you trust")
 	}
 }

@@ -8,21 +8,17 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/receipt"
 	"github.com/fiador/fiador/harness/workflow"
+	"github.com/fiador/fiador/harness/workflow/history"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/remote"
 )
 
-// decided looks for the decision of a run in a ledger. key is the verifier key of a server's
-// ledger; empty: the one in FIADOR_LEDGER_KEY.
-func decided(a *cli.App, key string) workflow.Decided {
-	return func(ctx context.Context, dir, runID string) (hash string, err error) {
-		if f := ledgers.Recorded(a, dir, key); remote.Named(dir) && f.Key == "" {
-			return "", cli.Usage("put the verifier key of its log into FIADOR_LEDGER_KEY", "which key does the ledger %s have, in which a killed run has recorded?", ledgers.Shown(dir))
-		}
-		err = ledgers.Reading(ctx, a, ledgers.Recorded(a, dir, key), func(log ledger.Source) error {
-			_, w, err := decisionOf(ctx, log, runID, true)
+// decided looks for the decision of a pending run in its ledger.
+func decided(a *cli.App) workflow.Decided {
+	return func(ctx context.Context, p history.Pending) (hash string, err error) {
+		err = ledgers.Reading(ctx, a, ledgers.ReadFlags{Dir: p.Ledger, Key: p.Key}, func(log ledger.Source) error {
+			_, w, err := decisionOf(ctx, log, p.RunID, true)
 			if w == nil && err == nil {
-				w, err = unsigned(log, runID)
+				w, err = unsigned(log, p.RunID)
 			}
 			if w != nil {
 				hash = w.Receipt

@@ -184,8 +184,7 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, o *opened, record ledge
 	if log != nil {
 		defer log.Close()
 		o.Deps.Recorder = ledgers.Recorder(a, log)
-		f.ledgerKey = record.KeyFile()
-		if o.Ledger, err = ledgers.Place(a, record.Dir); err != nil {
+		if o.Ledger, o.LedgerKey, err = record.Place(a); err != nil {
 			return err
 		}
 	} else {
@@ -270,7 +269,7 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 // recovered ends what a killed run has left, and says what it did.
 func (p *place) recovered(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) error {
 	w.Deps.Now = a.Now
-	did, err := w.Recover(ctx, decided(a, p.ledgerKey), discard)
+	did, err := w.Recover(ctx, decided(a), discard)
 	if did != "" {
 		a.Term.Warning(did)
 	}

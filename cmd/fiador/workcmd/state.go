@@ -52,7 +52,6 @@ Exit codes:
 // place is a folder and the store of its states.
 type place struct {
 	dir, store string
-	ledgerKey  string // --ledger-key of a command that records
 }
 
 func (p *place) register(cmd *cobra.Command) {

@@ -114,7 +114,8 @@ func damagedHistory(n int, err error) error {
 type Pending struct {
 	Line   Line   `json:"line"`
 	RunID  string `json:"run_id"`
-	Ledger string `json:"ledger,omitempty"` // folder of the ledger that gets the decision; empty: none
+	Ledger string `json:"ledger,omitempty"` // folder or URL of the ledger that gets the decision; empty: none
+	Key    string `json:"key,omitempty"`    // verifier key of the ledger that a URL names
 }
 
 var (

@@ -36,12 +36,13 @@ type ReadFlags struct {
 	Dir   string
 	Key   string
 	cover time.Duration // how long to wait for a server's checkpoint; 0: the default
+	Copy  bool          // another copy: a server's log is not held against what this machine remembers
 }
 
 // Register adds the flags to a command.
 func (f *ReadFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder or URL of the ledger (default: FIADOR_LEDGER)")
-	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default for a folder: the keys that the ledger itself names)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default: for a URL, FIADOR_LEDGER_KEY; for a folder, the keys that the ledger itself names)")
 }
 
 // Dir returns the folder or the URL of the ledger: dir, or FIADOR_LEDGER if dir is empty.
@@ -54,16 +55,6 @@ func Dir(a *cli.App, dir string) (string, error) {
 		return dir, nil
 	}
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
-}
-
-// Place returns Dir in a form that other folders of work do not change: a URL, or an absolute
-// path.
-func Place(a *cli.App, dir string) (string, error) {
-	dir, err := Dir(a, dir)
-	if err != nil || remote.Named(dir) {
-		return dir, err
-	}
-	return filepath.Abs(dir)
 }
 
 // Read opens a ledger for reading, up to its checkpoint. The caller closes it. It does
@@ -82,7 +73,7 @@ func Read(ctx context.Context, a *cli.App, f ReadFlags) (ledger.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Cover = f.cover
+		p.Cover, p.Copy = f.cover, f.Copy
 		r, err := remote.Read(ctx, p)
 		if err != nil {
 			return nil, Error(dir, err)
@@ -101,10 +92,17 @@ func Read(ctx context.Context, a *cli.App, f ReadFlags) (ledger.Source, error) {
 	return r, nil
 }
 
-// place returns the place of a log on a server.
+// place returns the place of a log on a server. Without a key it is the one of
+// FIADOR_LEDGER_KEY.
 func place(a *cli.App, url string, key *ledger.Verifier) (remote.Place, error) {
 	if _, err := remote.ParseURL(url); err != nil {
 		return remote.Place{}, cli.Usage("name it as https://HOST/PATH; http is for servers on this machine", "--ledger: %s", err)
+	}
+	if key == nil {
+		var err error
+		if key, err = GivenKey("FIADOR_LEDGER_KEY", a.Env("FIADOR_LEDGER_KEY")); err != nil {
+			return remote.Place{}, err
+		}
 	}
 	if key == nil {
 		return remote.Place{}, cli.Usage("give the verifier key of the log, which its operator has published", "which key does the ledger %s have?", Shown(url))
@@ -167,8 +165,8 @@ func Error(dir string, err error) error {
 		return err
 	}
 	hint := Hint(err)
-	switch broken := errors.Is(err, ledger.ErrForked) || errors.Is(err, ledger.ErrTruncated) || errors.Is(err, ledger.ErrTampered); {
-	case remote.Named(dir) && broken:
+	switch {
+	case remote.Named(dir) && ledger.Broken(err):
 		hint = "keep the signed notes, and ask the operator of the server: the log does not keep what it has promised"
 	case errors.Is(err, fs.ErrNotExist) && !remote.Named(dir):
 		hint = runerr.NearFile(dir) + hint

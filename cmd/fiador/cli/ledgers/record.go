@@ -1,10 +1,10 @@
 package ledgers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -83,11 +83,7 @@ func (f RecordFlags) place(a *cli.App) (p remote.Place, named bool, err error) {
 	if err != nil || !remote.Named(dir) {
 		return p, false, err
 	}
-	flag, text := "ledger-key", f.file
-	if text == "" {
-		flag, text = "FIADOR_LEDGER_KEY", a.Env("FIADOR_LEDGER_KEY")
-	}
-	key, err := GivenKey(flag, text)
+	key, err := GivenKey("ledger-key", f.file)
 	if err != nil {
 		return p, true, err
 	}
@@ -206,22 +202,25 @@ func keepAck(a *cli.App, file string, r ledger.Receipt) error {
 	return cli.WriteNew(file, r.Ack.Note, a.Guarded)
 }
 
-// Reading returns the flags with which the ledger is read that records the runs.
+// Reading returns the flags with which the ledger is read that records the runs. The keys of
+// a folder stand in the folder.
 func (f RecordFlags) Reading(a *cli.App) ReadFlags {
-	r := Recorded(a, f.Dir, f.file)
-	r.cover = max(f.cover, 1)
+	r := ReadFlags{Dir: f.Dir, cover: max(f.cover, 1)}
+	if remote.Named(r.Name(a)) {
+		r.Key = f.file
+	}
 	return r
 }
 
-// Recorded returns the flags with which a ledger is read that records runs. The keys of a
-// folder stand in the folder. key is the verifier key of a server's ledger; empty: the one in
-// FIADOR_LEDGER_KEY.
-func Recorded(a *cli.App, name, key string) ReadFlags {
-	r := ReadFlags{Dir: name}
-	if dir, err := Dir(a, name); err == nil && remote.Named(dir) {
-		r.Key = cmp.Or(key, a.Env("FIADOR_LEDGER_KEY"))
+// Place returns the ledger in a form that other folders of work do not change: a URL with the
+// verifier key of its log, or an absolute path.
+func (f RecordFlags) Place(a *cli.App) (place, key string, err error) {
+	p, named, err := f.place(a)
+	if named || err != nil {
+		return p.URL, p.Key.String(), err
 	}
-	return r
+	place, err = filepath.Abs(ReadFlags{Dir: f.Dir}.Name(a))
+	return place, "", err
 }
 
 // CheckPack refuses a pack of a run that a server records: a pack has the lines of a folder.
