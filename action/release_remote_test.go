@@ -17,7 +17,8 @@ import (
 	"testing"
 )
 
-// linkedBy returns what programs link beside the standard library, each version once.
+// linkedBy returns what programs link beside the standard library and our own packages, each
+// version once.
 func linkedBy(t *testing.T, programs ...string) []debug.Module {
 	t.Helper()
 	var list []debug.Module
@@ -27,7 +28,7 @@ func linkedBy(t *testing.T, programs ...string) []debug.Module {
 			t.Fatal(err)
 		}
 		for _, m := range info.Deps {
-			if !slices.Contains(list, *m) {
+			if m.Path != "github.com/fiador/fiador" && !slices.Contains(list, *m) {
 				list = append(list, *m)
 			}
 		}
@@ -126,6 +127,42 @@ func TestReleaseRemote(t *testing.T) {
 	}
 }
 
+// ledgerd returns the archive of the ledger server.
+func (a archive) ledgerd() string { return "fiador-ledgerd" + strings.TrimPrefix(a.name, "fiador") }
+
+// unpackedLedgerd writes the ledger server of the release into a folder.
+func unpackedLedgerd(t *testing.T, a archive) (program string, files map[string]*member) {
+	t.Helper()
+	files = unpacked(t, gunzipped(t, a.in(t, a.ledgerd())))
+	program = filepath.Join(t.TempDir(), "fiador-ledgerd")
+	if m := files["fiador-ledgerd"]; m == nil || m.Mode != 0o755 {
+		t.Fatalf("%+v", m)
+	} else if err := os.WriteFile(program, []byte(m.text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program, files
+}
+
+// TestReleaseLedgerd: the archive of the ledger server has the program and the licences of all
+// that it links, the one that asks for its source among them.
+func TestReleaseLedgerd(t *testing.T) {
+	t.Parallel()
+	a := released(t)
+	program, files := unpackedLedgerd(t, a)
+	const licences = "THIRD_PARTY_LICENSES_LEDGERD.txt"
+	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"LICENSE", licences, "fiador-ledgerd"}) {
+		t.Fatalf("%q", names)
+	}
+	hasLicences(t, files[licences].text, program)
+	if text := files[licences].text; !strings.Contains(text, "\ngithub.com/hashicorp/golang-lru/v2 v2.0.7 (") || !strings.Contains(text, "Mozilla Public License, version 2.0") {
+		t.Error("the licence of golang-lru is not there")
+	}
+	out, err := exec.Command(program, "key", "--origin", "example.com/log", "--key", filepath.Join(t.TempDir(), "key")).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "example.com/log+") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // contains demands that each file of the SBOM contains what its programs link, and no more.
 func contains(t *testing.T, a archive, contained map[string][]string) {
 	t.Helper()
@@ -152,6 +189,8 @@ func contains(t *testing.T, a archive, contained map[string][]string) {
 		programs = append(programs, filepath.Join(a.dir, name))
 	}
 	holds(a.remote(), programs...)
+	server, _ := unpackedLedgerd(t, a)
+	holds(a.ledgerd(), server)
 	if len(contained[a.image()]) != len(contained[a.name])+1 {
 		t.Errorf("the image contains %q", contained[a.image()])
 	}

@@ -100,7 +100,7 @@ func TestReleaseChecksums(t *testing.T) {
 			fmt.Fprintf(&want, "%s  %s\n", sum(a.in(t, f.Name())), f.Name())
 		}
 	}
-	if got := string(a.in(t, "checksums.txt")); got != want.String() || strings.Count(got, "\n") != 8 {
+	if got := string(a.in(t, "checksums.txt")); got != want.String() || strings.Count(got, "\n") != 9 {
 		t.Errorf("checksums.txt is\n%sand not\n%s", got, want.String())
 	}
 }
@@ -337,7 +337,7 @@ func TestInstallingPage(t *testing.T) {
 	}
 	text := strings.NewReplacer("0.1.0", kernel.Version, "linux_amd64", "linux_"+runtime.GOARCH).Replace(string(page))
 	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)\n```\n").FindAllStringSubmatch(text, -1)
-	if len(blocks) != 4 {
+	if len(blocks) != 5 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
 	dir := t.TempDir()
@@ -357,7 +357,7 @@ func TestInstallingPage(t *testing.T) {
 		}
 		said.Write(out)
 	}
-	for _, want := range []string{"Signature Verified Successfully\n", a.name + ": OK\n", a.remote() + ": OK\n", shims()[0] + ": OK\n" + shims()[1] + ": OK\n", "commit " + a.commit + "\n"} {
+	for _, want := range []string{"Signature Verified Successfully\n", a.name + ": OK\n", a.remote() + ": OK\n", a.ledgerd() + ": OK\n", "fiador-ledgerd serve --posix DIR", shims()[0] + ": OK\n" + shims()[1] + ": OK\n", "commit " + a.commit + "\n"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not printed:\n%s", want, said.String())
 		}

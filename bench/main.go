@@ -10,7 +10,8 @@
 // against run actions and the MCP SDK. Calls through the MCP gate are held against direct
 // ones, and the hook against a run. The state of a folder is held against git status, and an item of
 // work against fiador exec and a copy. The run of a suite is held against a bare loop of requests,
-// and a comparison against sha256sum. An execution on a worker is held against a bare action.
+// and a comparison against sha256sum. An execution on a worker is held against a bare action,
+// and the ledger server against Tessera's.
 // It runs on Linux, from anywhere in the module.
 package main
 
@@ -56,6 +57,7 @@ type options struct {
 	suite    suiteSizes
 	compare  compareSizes
 	remote   remoteSizes
+	server   serverSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -73,6 +75,7 @@ const (
 	onlySuite   = "suite"
 	onlyCompare = "compare"
 	onlyRemote  = "remote"
+	onlyServer  = "ledgerserver"
 	onlyWorst   = "worst"
 	onlyDecide  = "decide"
 )
@@ -100,7 +103,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents, work, suite, compare, remote or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, decide, sandbox, ledger, saferun, packs, tools, agents, work, suite, compare, remote, ledgerserver or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	others := flags.Bool("others", false, "measure nothing, and build the programs that Fiador is compared with into bench/bin, where the test of docs/comparison.md finds them")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
@@ -128,11 +131,13 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	}
 	o.confined, o.ledger, o.logged, o.packs = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds), fullPacks(o.rounds)
 	o.calls, o.agents, o.work, o.suite, o.compare, o.remote = fullTools(o.rounds), fullAgents(o.rounds), fullWork(o.rounds), fullSuite(o.rounds), fullCompare(o.rounds), fullRemote(o.rounds)
+	o.server = fullServer(o.rounds)
 	if o.quick {
+		o.server = quickServer()
 		o.calls, o.agents, o.work, o.suite, o.compare, o.remote = quickTools(), quickAgents(), quickWork(), quickSuite(), quickCompare(), quickRemote()
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWork, onlySuite, onlyCompare, onlyRemote, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyTools, onlyAgents, onlyWork, onlySuite, onlyCompare, onlyRemote, onlyServer, onlyWorst, onlyDecide}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -201,6 +206,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	if err := r.remote(ctx, root, t, dir, o.remote, log); err != nil {
+		return err
+	}
+	if err := r.ledgerServer(ctx, root, t, dir, o.server, log); err != nil {
 		return err
 	}
 	if err := r.worst(ctx, t, dir, log); err != nil {
@@ -304,6 +312,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.remoted.markdown(r.machine, o.quick)
+	case onlyServer:
+		if err := r.ledgerServer(ctx, root, t, dir, o.server, log); err != nil {
+			return err
+		}
+		section = r.served.markdown(r.machine, o.quick)
 	case onlyWorst:
 		if err := r.worst(ctx, t, dir, log); err != nil {
 			return err

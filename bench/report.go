@@ -49,6 +49,7 @@ type report struct {
 	suited    *suited
 	judged    *judged
 	remoted   *remoted
+	served    *ledgerServed
 	slow      slowest
 }
 
@@ -118,6 +119,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.judged.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.remoted.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.served.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.slow.markdown())
 	return b.Bytes()

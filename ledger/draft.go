@@ -49,14 +49,6 @@ func ParseDraft(draft []byte) (Record, error) {
 	return r, nil
 }
 
-// Recorded is the answer of a server to a draft.
-type Recorded struct {
-	Ack   string `json:"ack"`
-	Again bool   `json:"again"` // the log had the record already
-	Entry string `json:"entry"`
-	Index int64  `json:"index"`
-}
-
 // Errors about a run id that is recorded already.
 var (
 	ErrConflict = errors.New("the run id was recorded before, with other content")

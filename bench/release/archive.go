@@ -70,7 +70,8 @@ func (r *release) manual() (tree, error) {
 }
 
 // platform builds the programs for OS/ARCH and writes their archives and, for Linux, the
-// image and what --remote needs: an archive of its own, because deciding works without it.
+// image, what --remote needs and the ledger server: archives of their own, because deciding
+// works without them.
 func (r *release) platform(platform string, manual tree) error {
 	system, arch, _ := strings.Cut(platform, "/")
 	suffix := ""
@@ -97,13 +98,17 @@ func (r *release) platform(platform string, manual tree) error {
 		return err
 	}
 	if system != "linux" {
-		return nil // commands are sent to workers from Linux alone
+		return nil // commands are sent to workers, and servers run, on Linux alone
 	}
 	if err := r.image("fiador"+name+".oci.tar", arch, t, modules); err != nil {
 		return err
 	}
 	helper := program{"fiador-remote", env, "cmd/fiador-remote", ".", bare}
-	_, err = r.archive("fiador-remote"+name+".tar.gz", tree{"LICENSE": licence}, thirdPartyRemote, append(shims(), helper))
+	if _, err = r.archive("fiador-remote"+name+".tar.gz", tree{"LICENSE": licence}, thirdPartyRemote, append(shims(), helper)); err != nil {
+		return err
+	}
+	server := program{"fiador-ledgerd", env, "cmd/fiador-ledgerd", ".", bare}
+	_, err = r.archive("fiador-ledgerd"+name+".tar.gz", tree{"LICENSE": licence}, thirdPartyLedgerd, []program{server})
 	return err
 }
 

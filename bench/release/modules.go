@@ -13,10 +13,11 @@ import (
 )
 
 // The files with the licences of everything that is linked. Archives that are unpacked into one
-// folder keep both.
+// folder keep all.
 const (
-	thirdParty       = "THIRD_PARTY_LICENSES.txt"
-	thirdPartyRemote = "THIRD_PARTY_LICENSES_REMOTE.txt"
+	thirdParty        = "THIRD_PARTY_LICENSES.txt"
+	thirdPartyRemote  = "THIRD_PARTY_LICENSES_REMOTE.txt"
+	thirdPartyLedgerd = "THIRD_PARTY_LICENSES_LEDGERD.txt"
 )
 
 // module is a module that a program links, or the standard library.
@@ -27,13 +28,16 @@ type module struct {
 	texts         []string // of its licence files
 }
 
+// ours is the path of Fiador's module, from which the modules of some programs link packages.
+const ours = "github.com/fiador/fiador"
+
 // stdlib is the name that scanners know the standard library by.
 const stdlib = "stdlib"
 
 // linked returns the modules with packages that programs link, by path and version. Their
 // licence files are those of the folders of these packages, and of the folders above them.
 func (r *release) linked(programs []program) ([]module, error) {
-	format := `{{if .Standard}}` + stdlib + `{{"\t"}}{{"\t"}}{{"\t"}}{{else}}{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Sum}}{{"\t"}}{{.Dir}}{{end}}{{end}}{{end}}{{"\t"}}{{.Dir}}`
+	format := `{{if .Standard}}` + stdlib + `{{"\t"}}{{"\t"}}{{"\t"}}{{else}}{{with .Module}}{{if not (or .Main (eq .Path "` + ours + `"))}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Sum}}{{"\t"}}{{.Dir}}{{end}}{{end}}{{end}}{{"\t"}}{{.Dir}}`
 	var lines []string
 	for _, p := range programs {
 		out, err := r.output(append(slices.Clone(p.env), "go", "list", "-C", p.dir, "-deps", "-f", format, p.pkg)...)
@@ -92,7 +96,7 @@ func (r *release) standard(m *module) error {
 	return m.licences(root)
 }
 
-var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-.].*)?$`)
+var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-._].*)?$`)
 
 // licences adds the licence files of a folder.
 func (m *module) licences(dir string) error {
@@ -136,6 +140,7 @@ func identified(text string) []string {
 		{"BSD-2-Clause", "Redistribution and use in source and binary forms, with or without modification, are permitted", "to endorse or promote products derived from this software without"},
 		{"CC0-1.0", "Creative Commons Legal Code CC0 1.0 Universal", ""},
 		{"MPL-2.0", "Mozilla Public License Version 2.0", ""},
+		{"MPL-2.0", "Mozilla Public License, version 2.0", ""},
 	} {
 		if strings.Contains(text, c.has) && (c.lacks == "" || !strings.Contains(text, c.lacks)) && !slices.Contains(ids, c.id) {
 			ids = append(ids, c.id)
@@ -147,7 +152,7 @@ func identified(text string) []string {
 // licencesOf returns the licences of modules as one text.
 func licencesOf(list []module) []byte {
 	var b bytes.Buffer
-	b.WriteString("Fiador is linked from these modules. The licence of each stands below its name.\n")
+	b.WriteString("Fiador is linked from these modules, unchanged. The name of a module is the address of its source, and its\nversion the tag there. The licence of each stands below its name.\n")
 	for _, m := range list {
 		fmt.Fprintf(&b, "\n%s\n%s %s (%s)\n\n%s\n", strings.Repeat("=", 80), m.path, m.version, m.licence, strings.Join(m.texts, "\n\n"+strings.Repeat("-", 80)+"\n\n"))
 	}

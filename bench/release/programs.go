@@ -14,13 +14,13 @@ type program struct {
 	link     string   // flags of the linker
 }
 
-// bare leaves symbols out. The programs of --remote have no need for them, and a shim is sent to
-// a cluster.
+// bare leaves symbols out. The programs beside fiador have no need for them, and a shim is sent
+// to a cluster.
 const bare = "-s -w"
 
 // programNames are the programs of archives, without the suffix of Windows.
 func programNames() []string {
-	names := []string{"fiador", "fiador-remote", "safe-run"}
+	names := []string{"fiador", "fiador-ledgerd", "fiador-remote", "safe-run"}
 	for _, p := range shims() {
 		names = append(names, p.name)
 	}

@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 // of Windows too, and nothing else can.
 func TestPrograms(t *testing.T) {
 	files := tree{"LICENSE": nil, "man/fiador.1": nil, "completions/fiador.bash": nil}
-	for _, name := range []string{"fiador", "fiador.exe", "safe-run", "fiador-remote", "fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} {
+	for _, name := range []string{"fiador", "fiador.exe", "safe-run", "fiador-ledgerd", "fiador-remote", "fiador-shim-linux-amd64", "fiador-shim-linux-arm64"} {
 		files[name] = []byte{0}
 	}
 	b, err := new(release).tar(files)
@@ -114,6 +114,7 @@ func TestIdentified(t *testing.T) {
 		bsd: "BSD-2-Clause",
 		bsd + " names of its contributors may be used to endorse or promote products derived from\nthis software without":                              "BSD-3-Clause",
 		"MIT and Apache. Permission is hereby granted, free of charge, to any person obtaining a copy\nLicensed under the Apache License, Version 2.0": "Apache-2.0 MIT",
+		"Copyright (c) 2014 HashiCorp, Inc.\n\nMozilla Public License, version 2.0\n":                                                                  "MPL-2.0",
 		"All rights reserved.": "",
 	} {
 		if got := strings.Join(identified(text), " "); got != want {

@@ -3,6 +3,9 @@
 // log if it is not there.
 //
 //	tessera LOG KEYFILE COUNT BYTES
+//	tessera serve LOG KEYFILE
+//
+// The second form is a server on this driver: what fiador-ledgerd is held against.
 //
 // Everything that has an interval has the least one that the driver takes, and what an
 // append does not need is off.
@@ -38,8 +41,11 @@ const (
 )
 
 func run(args []string) error {
+	if len(args) == 3 && args[0] == "serve" {
+		return serve(args[1], args[2])
+	}
 	if len(args) != 4 {
-		return errors.New("usage: tessera LOG KEYFILE COUNT BYTES")
+		return errors.New("usage: tessera LOG KEYFILE COUNT BYTES, or tessera serve LOG KEYFILE")
 	}
 	count, err := strconv.Atoi(args[2])
 	if err != nil {

@@ -273,19 +273,11 @@ func (r *running) accepted(rec ledger.Record, got reply) ledger.Record {
 	if got.status != 200 {
 		r.t.Fatalf("record: status %d: %s\n%s", got.status, got.body, r.stderr)
 	}
-	ack, err := r.keys.OpenAck([]byte(got.Ack))
+	draft, err := rec.Draft()
 	check(r.t, err)
-	if ack.Index != got.Index || ack.Leaf != ledger.LeafHash([]byte(got.Entry)) {
-		r.t.Fatal("the ack is of another entry")
-	}
-	entry, err := ledger.ParseRecord([]byte(got.Entry))
+	receipt, err := r.keys.CheckRecorded(rec, draft, got.body)
 	check(r.t, err)
-	want, wantErr := rec.Draft()
-	have, haveErr := entry.Draft()
-	if wantErr != nil || haveErr != nil || !got.Again && !bytes.Equal(want, have) {
-		r.t.Fatalf("the entry %s is not the draft", got.Entry)
-	}
-	return entry
+	return receipt.Record
 }
 
 // log reads the whole log as an auditor does: it checks the checkpoint, the tree over the

@@ -277,6 +277,32 @@ func TestOpeningWaits(t *testing.T) {
 	recording(t, s.place(t, t.TempDir()))
 }
 
+// TestOtherLog: to a log that has not the trusted key, no end of a run is sent, and no ack of it
+// is believed.
+func TestOtherLog(t *testing.T) {
+	s := serve(t)
+	p := s.place(t, t.TempDir())
+	p.Key = signer(t, "example.com/log", 9).Verifier()
+	sent := decision("one")
+	for _, kind := range []ledger.Kind{ledger.KindDecision, ledger.KindBegun} {
+		r := opening(t, p)
+		if kind == ledger.KindBegun {
+			sent = begun("two")
+		} else if _, err := r.Put([]byte("evidence")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.Append(t.Context(), sent); !errors.Is(err, ledger.ErrUnknownKey) || got.Ack != nil {
+			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+		if n := s.times("POST v1/records"); kind.Ends() && n > 0 {
+			t.Errorf("%s: %d records were sent", kind, n)
+		}
+	}
+	if acks, _ := filepath.Glob(filepath.Join(p.State, "*", acksFolder, "*")); len(acks) > 0 {
+		t.Errorf("remembered %v", acks)
+	}
+}
+
 // TestManyAcksAreSettled: a client that only records keeps no ack for ever.
 func TestManyAcksAreSettled(t *testing.T) {
 	s := serve(t)

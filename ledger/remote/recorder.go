@@ -1,8 +1,8 @@
 package remote
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +21,9 @@ type Recorder struct {
 	cancel context.CancelFunc
 	state  *state
 
+	opened  chan struct{} // closed when the keys of the log are known, or why they are not
+	openErr error
+
 	mu      sync.Mutex
 	keys    ledger.Keys
 	uploads map[canon.ContentHash]*upload // those that are not known to be stored
@@ -33,21 +36,26 @@ type upload struct {
 	done bool
 }
 
-// Record opens a log for appends. It asks the server for the keys of the log, so that
-// nothing is decided that could not be recorded.
+// Record opens a log for appends. It asks the server for the keys of the log, and does not
+// wait for the answer: evidence and a begun record are sent meanwhile. Append waits for it
+// before it sends the end of a run, and before it believes an ack.
 func Record(ctx context.Context, p Place) (*Recorder, error) {
 	c, err := newClient(p)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{client: c, uploads: map[canon.ContentHash]*upload{}}
+	r := &Recorder{client: c, opened: make(chan struct{}), uploads: map[canon.ContentHash]*upload{}}
 	if r.state, err = openState(p.State, p.Key); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := r.open(ctx); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
+	go func() {
+		defer close(r.opened)
+		keys, err := r.open(r.ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.keys, r.openErr = keys, err
+	}()
 	return r, nil
 }
 
@@ -56,21 +64,33 @@ const manyAcks = 256
 
 // open finds the keys of the log. A later key than the trusted one counts if the log vouches
 // for it, which a Reader finds out.
-func (r *Recorder) open(ctx context.Context) error {
+func (r *Recorder) open(ctx context.Context) (ledger.Keys, error) {
 	a, err := r.insist(ctx, http.MethodGet, ledger.NameOrigin, nil, ledger.MaxOriginBytes)
+	if errors.Is(err, ErrRefused) {
+		err = fmt.Errorf("no ledger stands there: %w", err)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, keys, err := r.parseKeys(a.body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	acks, err := r.state.numbered(acksFolder)
 	if err == nil && (len(keys) > 1 || len(acks) >= manyAcks) {
 		keys, err = r.vouchedKeys(ctx)
 	}
-	r.keys = keys
-	return err
+	return keys, err
+}
+
+// Opened waits for the keys of the log. It returns why there are none.
+func (r *Recorder) Opened(ctx context.Context) error {
+	select {
+	case <-r.opened:
+		return r.openErr
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // vouchedKeys returns the keys that the log vouches for.
@@ -82,9 +102,21 @@ func (r *Recorder) vouchedKeys(ctx context.Context) (ledger.Keys, error) {
 	return reader.log, reader.Close()
 }
 
+// known returns why the log is not the one of the key, if that is known by now. From then on
+// nothing is sent.
+func (r *Recorder) known() error {
+	select {
+	case <-r.opened:
+		return r.openErr
+	default:
+		return nil
+	}
+}
+
 // Close ends the uploads and the connections.
 func (r *Recorder) Close() error {
 	r.cancel()
+	<-r.opened
 	r.http.CloseIdleConnections()
 	return r.state.close()
 }
@@ -111,6 +143,9 @@ func (r *Recorder) upload(ctx context.Context, b ledger.Blob, u *upload) error {
 	defer u.mu.Unlock()
 	if u.done {
 		return nil
+	}
+	if err := r.known(); err != nil {
+		return err
 	}
 	if _, err := r.insist(ctx, http.MethodPut, evidencePath(b), u.blob, 0); err != nil {
 		return err
@@ -140,27 +175,30 @@ func (r *Recorder) uploaded(ctx context.Context) error {
 
 // Append records. The receipt is a promise of the server: it has an ack, and no checkpoint.
 func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
-	if err := r.uploaded(ctx); err != nil {
+	if err := r.ready(ctx, rec.Kind); err != nil {
 		return ledger.Receipt{}, err
 	}
 	draft, err := rec.Draft()
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
-	a, err := r.insist(ctx, http.MethodPost, "v1/records", draft, maxRecordedBytes)
+	a, err := r.insist(ctx, http.MethodPost, "v1/records", draft, ledger.MaxRecordedBytes)
 	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	if err := r.Opened(ctx); err != nil {
 		return ledger.Receipt{}, err
 	}
 	r.mu.Lock()
 	keys := r.keys
 	r.mu.Unlock()
-	receipt, err := check(keys, rec, draft, a.body)
+	receipt, err := keys.CheckRecorded(rec, draft, a.body)
 	if errors.Is(err, ledger.ErrUnknownKey) { // the log may have got a new key
 		if keys, readErr := r.vouchedKeys(ctx); readErr == nil {
 			r.mu.Lock()
 			r.keys = keys
 			r.mu.Unlock()
-			receipt, err = check(keys, rec, draft, a.body)
+			receipt, err = keys.CheckRecorded(rec, draft, a.body)
 		}
 	}
 	if err != nil {
@@ -170,6 +208,16 @@ func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receip
 		return ledger.Receipt{}, err
 	}
 	return receipt, nil
+}
+
+// ready returns when a record of a kind can be sent. A begun record names no evidence, and
+// nothing is executed before its ack is believed: it waits for nothing.
+func (r *Recorder) ready(ctx context.Context, kind ledger.Kind) error {
+	if !kind.Ends() {
+		return r.known()
+	}
+	err := r.uploaded(ctx)
+	return cmp.Or(r.Opened(ctx), err) // what is wrong with the log counts more
 }
 
 // remember keeps an ack until a reader has seen that the log keeps it.
@@ -195,41 +243,6 @@ func (r *Recorder) samePromise(remembered []byte, a *ledger.Ack) bool {
 	defer r.mu.Unlock()
 	old, err := r.keys.OpenAck(remembered)
 	return err == nil && old.Index == a.Index && old.Leaf == a.Leaf
-}
-
-// maxRecordedBytes is the maximum size of the answer to a draft.
-const maxRecordedBytes = 2*ledger.MaxEntryBytes + ledger.MaxAckBytes + 256
-
-// check holds an answer against the record that was sent, and against the keys of the log.
-func check(keys ledger.Keys, rec ledger.Record, draft, body []byte) (ledger.Receipt, error) {
-	wrong := func(what string) (ledger.Receipt, error) {
-		return ledger.Receipt{}, fmt.Errorf("%w: %s", ErrAnswer, what)
-	}
-	var doc ledger.Recorded
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return wrong("to a record, what is no answer to one")
-	}
-	got, err := ledger.ParseRecord([]byte(doc.Entry))
-	if err != nil {
-		return wrong("an entry that is no record")
-	}
-	if has, err := got.Draft(); doc.Again {
-		if same, err := rec.After(got, doc.Index); err != nil || !same {
-			return wrong("the record of another run")
-		}
-	} else if err != nil || string(has) != string(draft) {
-		return wrong("an entry that is not the record that was sent")
-	}
-	ack, err := keys.OpenAck([]byte(doc.Ack))
-	switch {
-	case errors.Is(err, ledger.ErrUnknownKey):
-		return ledger.Receipt{}, fmt.Errorf("the ack: %w", err)
-	case err != nil:
-		return wrong("an ack that is none: " + err.Error())
-	case ack.Index != doc.Index || ack.Leaf != ledger.LeafHash([]byte(doc.Entry)):
-		return wrong("an ack of another entry")
-	}
-	return ledger.Receipt{Index: doc.Index, Record: got, Again: doc.Again, Ack: &ack}, nil
 }
 
 // Blob reads evidence and checks that the content fits its name.

@@ -50,7 +50,7 @@ var (
 	ErrUnreachable = errors.New("the server of the ledger does not answer")
 	ErrToken       = errors.New("the server does not accept the token")
 	ErrForbidden   = errors.New("the server does not allow this with that token")
-	ErrAnswer      = errors.New("the server answered what no right server answers")
+	ErrAnswer      = ledger.ErrAnswer
 	ErrRefused     = errors.New("the server refused the request")
 )
 
@@ -132,7 +132,8 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, mos
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
 		a.again = time.Duration(min(n, 60)) * time.Second
 	}
-	if a.status != http.StatusOK && a.status != http.StatusNoContent {
+	success := a.status == http.StatusOK || a.status == http.StatusNoContent
+	if !success {
 		most = maxErrorBytes
 	}
 	a.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
@@ -140,14 +141,14 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, mos
 	if ctx.Err() != nil || err != nil {
 		return answer{}, unreachable(caller, ctx, errors.Join(err, ctx.Err()))
 	}
-	if int64(len(a.body)) > most {
+	if success && int64(len(a.body)) > most { // of a longer page of a proxy the status counts
 		return answer{}, fmt.Errorf("%w: more than %d bytes for %s", ErrAnswer, most, path)
 	}
 	return a, nil
 }
 
 // requestTime is the longest time of one request, with its answer, unless Wait is longer.
-// maxErrorBytes is the maximum size of an answer that is no success.
+// maxErrorBytes is how much is read of an answer that is no success.
 const (
 	requestTime   = 30 * time.Second
 	maxErrorBytes = 4096

@@ -31,6 +31,16 @@ func read(t *testing.T, p Place) *Reader {
 // recording opens a recorder, which is closed with the test.
 func recording(t *testing.T, p Place) *Recorder {
 	t.Helper()
+	r := opening(t, p)
+	if err := r.Opened(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// opening is recording, and does not wait for the keys of the log.
+func opening(t *testing.T, p Place) *Recorder {
+	t.Helper()
 	r, err := Record(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +283,7 @@ func TestNoAnswer(t *testing.T) {
 	if _, err := r.Append(t.Context(), decision("one")); !errors.Is(err, ErrUnreachable) {
 		t.Error(err)
 	}
-	if _, err := Record(t.Context(), p); !errors.Is(err, ErrUnreachable) {
+	if err := opening(t, p).Opened(t.Context()); !errors.Is(err, ErrUnreachable) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -288,3 +288,11 @@ func decision(runID string) ledger.Record {
 		Evidence: ledger.Blob{SHA256: canon.Sum([]byte("evidence")), Size: 8},
 	}
 }
+
+// begun returns a begun record of a run.
+func begun(runID string) ledger.Record {
+	return ledger.Record{
+		Kind: ledger.KindBegun, RunID: runID, IntentSHA256: hashOf(1), ExecutionMode: "execute-sandbox", Mode: "none",
+		Policy: "default", PolicySHA256: hashOf(2), InputSHA256: hashOf(3), BundleSHA256: hashOf(4), Kernel: "0.1.0",
+	}
+}

@@ -178,7 +178,7 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 		return err
 	}
 	policies.Unused(a, f.GateFlags)
-	log, err := ledgers.OpenLog(ctx, a, f.RecordFlags)
+	log, err := ledgers.OpenLogAhead(ctx, a, f.RecordFlags)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,19 @@ func (f *RecordFlags) RegisterReceipt(cmd *cobra.Command) {
 // any decision, so that each decision can be recorded. It returns nil if no ledger is
 // named, and refuses a key without a ledger.
 func OpenLog(ctx context.Context, a *cli.App, f RecordFlags) (Log, error) {
+	log, err := OpenLogAhead(ctx, a, f)
+	if r, ok := log.(*remote.Recorder); ok && err == nil {
+		if err = r.Opened(ctx); err != nil {
+			return nil, Error(r.URL, errors.Join(err, r.Close()))
+		}
+	}
+	return log, err
+}
+
+// OpenLogAhead is OpenLog, and does not wait for a server: what is wrong there is an error of
+// the first append. It saves a round trip where everything before that append is undone by
+// its failure.
+func OpenLogAhead(ctx context.Context, a *cli.App, f RecordFlags) (Log, error) {
 	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
 		if f.file != "" {
 			return nil, cli.Unfit("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
