@@ -83,6 +83,8 @@ type Verified struct {
 	Torn int64     // bytes after the last line, left by an interrupted append
 	Keys Keys      // the keys that the records vouch for
 	Open []OpenRun // runs that have begun and not ended
+
+	Repeats []int64 // of a server: entries that repeat an earlier one byte for byte
 }
 
 // OpenRun is a run that has begun and not ended: it was killed, or is running.

@@ -21,7 +21,7 @@ import (
 // something is wrong with the ledger, ErrUnknownKey if this cannot be known, and
 // otherwise an error of reading.
 func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
-	v := &verifier{Check: c, runs: map[runKey]uint8{}, open: map[runKey]begun{}}
+	v := &verifier{Check: c, runs: map[runKey]uint8{}, seen: map[leafKey]struct{}{}, open: map[runKey]begun{}}
 	v.Promises = slices.SortedFunc(slices.Values(c.Promises), func(a, b Promise) int { return cmp.Compare(a.Size, b.Size) })
 	if err := v.read(ctx, src); err != nil {
 		return Verified{}, err
@@ -38,6 +38,8 @@ type verifier struct {
 	last  timeText
 	seal  Seal // of the last line
 	runs  map[runKey]uint8
+	seen  map[leafKey]struct{} // of a server: the entries of runs
+	again []int64              // and those that repeat one of them
 	open  map[runKey]begun
 	edges Edges
 	due   int // the next promise to check
@@ -64,6 +66,7 @@ type lineOf struct {
 	seal  Seal
 	node  tlog.Hash // its leaf; then, from grow on, the largest full subtree that the leaf ends
 	entry []byte
+	leaf  leafKey // of a server
 
 	// Members of the record, if it is read.
 	kind Kind
@@ -71,6 +74,9 @@ type lineOf struct {
 	run  runKey
 	full *Record // nil if skim read it
 }
+
+// leafKey is the beginning of a leaf hash.
+type leafKey [16]byte
 
 // timeText is a timestamp.
 type timeText [len(TimeFormat)]byte
@@ -221,6 +227,7 @@ func (v *verifier) parse(c *chunk) {
 		l := lineOf{}
 		if v.Unsealed {
 			l.node, l.entry = LeafHash(b), b
+			l.leaf = leafKey(l.node[:])
 		} else {
 			at := 0
 			if l.seal, at, c.fault = parseSeal(b); c.fault != nil {
@@ -437,6 +444,9 @@ func (v *verifier) record(index int64, l *lineOf) error {
 	if err := v.key(index, l); err != nil {
 		return faultAt(index, err)
 	}
+	if v.repeats(index, l) {
+		return nil
+	}
 	switch {
 	case l.kind == KindBegun:
 		v.open[l.run] = begun{index, l.full}
@@ -461,6 +471,21 @@ func (v *verifier) record(index int64, l *lineOf) error {
 		return v.Entry(index, *l.full)
 	}
 	return nil
+}
+
+// repeats says whether a record of a server repeats an earlier one byte for byte. A server
+// that lost its right to write may have had a record under way that the next one added too.
+// The repeat says nothing new, so it is no fault.
+func (v *verifier) repeats(index int64, l *lineOf) bool {
+	if !v.Unsealed || v.Quick || !l.kind.OfRun() {
+		return false
+	}
+	if _, ok := v.seen[l.leaf]; ok {
+		v.again = append(v.again, index)
+		return true
+	}
+	v.seen[l.leaf] = struct{}{}
+	return false
 }
 
 // key adds the key of a record. The key before it vouches for it with the record's seal.
@@ -523,7 +548,7 @@ func (v *verifier) story(l *lineOf) error {
 // end does the checks that need the whole ledger.
 func (v *verifier) end() (Verified, error) {
 	size := v.tree.Size
-	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys}
+	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys, Repeats: v.again}
 	for _, b := range v.open {
 		out.Open = append(out.Open, OpenRun{RunID: b.record.RunID, Index: b.index})
 	}

@@ -384,6 +384,50 @@ func TestVerifyStory(t *testing.T) {
 	}
 }
 
+// TestVerifyRepeats: on a server a record that repeats an earlier one byte for byte is no
+// fault, and its time does not count. Any other second record of a run is one.
+func TestVerifyRepeats(t *testing.T) {
+	s := newSigner(t, 1)
+	at := func(kind Kind, run string, ms int) Record {
+		return decided(func(r *Record) {
+			r.RunID, r.Timestamp = run, fmt.Sprintf("2026-03-01T10:00:00.%03dZ", ms)
+			if kind == KindBegun {
+				r.Kind = kind
+			}
+		})
+	}
+	genesis := Record{Kind: KindGenesis, Format: Format, Origin: testOrigin, Key: s.Verifier().String(), Timestamp: "2026-03-01T10:00:00.000Z"}
+	one, two := at(KindDecision, "1", 1), at(KindDecision, "2", 2)
+	begun := at(KindBegun, "1", 1)
+	for name, c := range map[string]struct {
+		records []Record
+		fault   int64
+		repeats []int64
+	}{
+		"at once":          {[]Record{one, one}, -2, []int64{2}},
+		"later":            {[]Record{one, two, one, one, at(KindDecision, "3", 2)}, -2, []int64{3, 4}},
+		"a begun":          {[]Record{begun, one, begun}, -2, []int64{3}},
+		"and its time":     {[]Record{one, two, one, at(KindDecision, "3", 1)}, 4, nil},
+		"another time":     {[]Record{one, at(KindDecision, "1", 2)}, 2, nil},
+		"another run":      {[]Record{two, one}, 2, nil},
+		"begun, another":   {[]Record{begun, at(KindBegun, "1", 2)}, 2, nil},
+		"genesis repeated": {[]Record{genesis}, 1, nil},
+	} {
+		var text []byte
+		for _, r := range append([]Record{genesis}, c.records...) {
+			entry, err := r.Entry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(append(text, entry...), '\n')
+		}
+		v, fault, err := verify(t, text, Check{Keys: Keys{{Size: 1, Key: s.Verifier()}}, Unsealed: true})
+		if fault != c.fault || !slices.Equal(v.Repeats, c.repeats) || len(v.Open) > 0 && fault == -2 {
+			t.Errorf("%s: fault %d, %v, repeats %v, open %v", name, fault, err, v.Repeats, v.Open)
+		}
+	}
+}
+
 // TestVerifyRotation: each key vouches for the next one, from the size that follows from
 // the place of the rotation. origin.json may be behind, and must not be ahead.
 func TestVerifyRotation(t *testing.T) {

@@ -81,8 +81,9 @@ func (m *machine) says(status int, text string, args ...string) string {
 // TestOneLedgerManyMachines: two machines record with one server, and a third one, which has
 // the address and the key alone, verifies the log. When the disk of the server is rolled back,
 // the next command of the auditor says so.
-func TestOneLedgerManyMachines(t *testing.T) {
-	p := newPlace(t)
+func TestOneLedgerManyMachines(t *testing.T) { over(t, testOneLedgerManyMachines) }
+
+func testOneLedgerManyMachines(t *testing.T, p *place) {
 	server := p.process("--public-read")
 	a, b, auditor := server.machine(t, "ci"), server.machine(t, "ci"), server.machine(t, "")
 	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof")
@@ -95,8 +96,7 @@ func TestOneLedgerManyMachines(t *testing.T) {
 
 	// The first copy of the disk, and one more record.
 	check(t, server.stop())
-	copied := filepath.Join(t.TempDir(), "log")
-	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
+	putBack := p.copied()
 	server = p.process("--public-read")
 	for _, m := range []*machine{a, b, auditor} {
 		m.url = server.url
@@ -139,8 +139,7 @@ func TestOneLedgerManyMachines(t *testing.T) {
 
 	// The disk of yesterday.
 	check(t, server.stop())
-	check(t, os.RemoveAll(p.dir))
-	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
+	putBack()
 	server = p.process("--public-read")
 	for _, m := range []*machine{a, b, auditor} {
 		m.url = server.url
@@ -213,8 +212,10 @@ func TestWrongPlaces(t *testing.T) {
 
 // TestReceiptIsAnAck: a receipt that no checkpoint covers in time is the server's ack, and a
 // later check holds it against the log.
-func TestReceiptIsAnAck(t *testing.T) {
-	server := newPlace(t).process()
+func TestReceiptIsAnAck(t *testing.T) { over(t, testReceiptIsAnAck) }
+
+func testReceiptIsAnAck(t *testing.T, p *place) {
+	server := p.process()
 	m := server.machine(t, "ci")
 	m.says(0, `"accepted":true`, "run", "intent.json", "--receipt", "r.tlog-proof", "--receipt-wait", "1ns")
 	b, err := os.ReadFile(filepath.Join(m.home, "r.tlog-proof"))

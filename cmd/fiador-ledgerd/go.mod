@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/fiador/fiador => ../..
 
 require (
+	github.com/aws/smithy-go v1.24.0
 	github.com/fiador/fiador v0.0.0-00010101000000-000000000000
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/transparency-dev/tessera v1.0.4
@@ -28,7 +29,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sso v1.30.9 // indirect
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.35.13 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sts v1.41.6 // indirect
-	github.com/aws/smithy-go v1.24.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -71,6 +72,7 @@ type place struct {
 	dir    string // of the log, or of the bucket
 	dsn    string // of the database, or empty
 	s3     string
+	secret string // that no line may show
 	key    string
 	file   string // of the clients
 	keys   ledger.Keys
@@ -205,7 +207,7 @@ func (r *running) says(texts ...string) {
 // discreet checks that no line has a token or a path of the log.
 func (r *running) discreet() {
 	text := r.stderr.String()
-	for _, secret := range append([]string{r.dir, testSecret}, slices.Collect(maps.Values(r.tokens))...) {
+	for _, secret := range append([]string{r.dir, testSecret, cmp.Or(r.secret, testSecret)}, slices.Collect(maps.Values(r.tokens))...) {
 		if strings.Contains(text, secret) {
 			r.t.Errorf("stderr has a token or a path: %s", text)
 		}
@@ -285,7 +287,7 @@ func (r *running) accepted(rec ledger.Record, got reply) ledger.Record {
 func (r *running) log(least int64) []ledger.Record {
 	r.t.Helper()
 	var c ledger.Checkpoint
-	for end := time.Now().Add(6 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		got := r.get("/checkpoint")
 		if got.status == 200 {
 			var err error
@@ -296,7 +298,7 @@ func (r *running) log(least int64) []ledger.Record {
 			}
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("the checkpoint stays at %d entries, and %d were promised: %s", c.Size, least, got.body)
+			r.t.Fatalf("the checkpoint stays at %d entries, and %d were promised: %s\n%s", c.Size, least, got.body, r.stderr)
 		}
 	}
 	var hashes []tlog.Hash

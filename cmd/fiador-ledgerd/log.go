@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/transparency-dev/tessera"
 	"github.com/transparency-dev/tessera/api"
 	"github.com/transparency-dev/tessera/api/layout"
@@ -338,6 +339,7 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 
 // quiet makes the warnings of Tessera lines of ours, one a minute about each operation.
 func quiet(log *printer) {
+	_ = mysql.SetLogger(&mysql.NopLogger{})        // a connection that ended; what needed it says so
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // temporary files that could not be removed
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)

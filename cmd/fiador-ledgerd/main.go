@@ -49,7 +49,7 @@ const usage = `usage:
 
 STORAGE is --posix DIR, or --mysql DSN --s3 URL:
   DSN  USER:PASSWORD@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE
-  URL  s3://BUCKET[/PREFIX][?endpoint=https://HOST:PORT&region=REGION]
+  URL  s3://BUCKET[?endpoint=https://HOST:PORT&region=REGION]
 `
 
 // run executes a command and returns its exit status: 0, or 2 if it could not be done.

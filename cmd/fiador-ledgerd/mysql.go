@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +26,8 @@ const (
 	databaseTime = 10 * time.Second // for a query
 	watchEvery   = time.Second      // the lock is looked at so often
 	watchTime    = 3 * time.Second  // and it is lost if no answer comes
-	idleSession  = 10               // seconds after which the database ends the session of a host that is gone
+	idleSession  = 8                // seconds after which the database ends a session of a host that is gone
+	idleLock     = 5                // and the session of the lock
 	lateEvery    = time.Second      // Tessera signs checkpoints of a database not more often
 )
 
@@ -102,7 +102,7 @@ func (d database) with(dsn, s3 string, id identity, do func(context.Context, *sq
 		return nil, err
 	}
 	d.identity, d.config = id, config
-	if d.db, err = d.open(); err != nil {
+	if d.db, err = d.open(idleSession); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
@@ -138,13 +138,15 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
-	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), "8"
+	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), fmt.Sprint(idleSession)
 	return c, nil
 }
 
-// open opens a pool of connections.
-func (d *database) open() (*sql.DB, error) {
-	connector, err := mysql.NewConnector(d.config)
+// open opens a pool of connections, which the database ends when they are idle so long.
+func (d *database) open(idle int) (*sql.DB, error) {
+	config := d.config.Clone()
+	config.Params["wait_timeout"] = fmt.Sprint(idle)
+	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +270,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	ctx, stop := context.WithCancel(context.Background())
 	fail := func(err error) (*tree, error) { stop(); return nil, err }
 	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: d.options, Bucket: d.name,
-		BucketPrefix: path.Join(d.prefix, nameLog), DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client()})
+		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client()})
 	if err != nil {
 		return fail(err)
 	}
@@ -344,10 +346,15 @@ type lock struct {
 	ctx  context.Context
 }
 
+// lockName is the name of the lock, which all databases of a server share.
+func (d *database) lockName() string {
+	return fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
+}
+
 // lock takes the lock of the log, or returns errBusy. The database gives it back when the
 // connection ends.
 func (d *database) lock() (*lock, error) {
-	db, err := d.open()
+	db, err := d.open(idleLock)
 	if err != nil {
 		return nil, err
 	}
@@ -367,10 +374,6 @@ func (d *database) lock() (*lock, error) {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
-}
-
-func (d *database) lockName() string {
-	return fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
 }
 
 // watch looks whether the connection still has the lock. A connection that was made anew has

@@ -14,14 +14,13 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -32,20 +31,22 @@ const (
 	objectAnswer = 5 * time.Second  // until an answer begins
 )
 
-// bucket keeps tiles and evidence as objects of S3. The names are those of a log in a folder.
+// bucket keeps tiles and evidence as objects of S3: the log as C2SP tlog-tiles wants it, and
+// evidence as in a folder. It has one log: Tessera 1.0.4 cannot write a tile again below a
+// prefix, as it must after an interruption.
 type bucket struct {
-	name, prefix string
-	config       aws.Config
-	client       *awss3.Client
+	name   string
+	config aws.Config
+	client *awss3.Client
 }
 
-const formS3 = "--s3 is s3://BUCKET[/PREFIX], and for a server that is not of AWS ?endpoint=https://HOST[:PORT]&region=REGION behind it"
+const formS3 = "--s3 is s3://BUCKET, and for a server that is not of AWS ?endpoint=https://HOST[:PORT]&region=REGION behind it"
 
-// openBucket reads an address as s3://BUCKET/PREFIX?endpoint=URL&region=REGION. The
+// openBucket reads an address as s3://BUCKET?endpoint=URL&region=REGION. The
 // credentials are those of the environment, as all programs for AWS take them.
 func openBucket(address string) (*bucket, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil || u.Fragment != "" {
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Path != "" || u.User != nil || u.Fragment != "" {
 		return nil, errors.New(formS3)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -71,7 +72,7 @@ func openBucket(address string) (*bucket, error) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(transport)}
+	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(transport), awsconfig.WithLogger(logging.Nop{})}
 	if region != "" {
 		options = append(options, awsconfig.WithRegion(region))
 	}
@@ -82,10 +83,7 @@ func openBucket(address string) (*bucket, error) {
 	if endpoint != "" {
 		config.BaseEndpoint = &endpoint
 	}
-	b := &bucket{name: u.Host, prefix: strings.Trim(u.Path, "/"), config: config}
-	if b.prefix != "" && path.Clean(b.prefix) != b.prefix {
-		return nil, errors.New(formS3)
-	}
+	b := &bucket{name: u.Host, config: config}
 	b.client = awss3.NewFromConfig(config, b.options)
 	if _, err := b.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: &b.name}); err != nil {
 		return nil, fmt.Errorf("the bucket %s cannot be used; make it first, and set the credentials AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", b.name, err)
@@ -96,7 +94,7 @@ func openBucket(address string) (*bucket, error) {
 // checkEndpoint refuses plain HTTP to other machines, and secrets in the address.
 func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return errors.New("the endpoint in --s3 is no https URL without user, query and fragment")
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
@@ -109,8 +107,6 @@ func checkEndpoint(endpoint string) error {
 // options are those of every client, Tessera's too. With an endpoint of its own, the bucket
 // is a part of the path, and not of the name of the host.
 func (b *bucket) options(o *awss3.Options) { o.UsePathStyle = b.config.BaseEndpoint != nil }
-
-func (b *bucket) key(name string) *string { return aws.String(path.Join(b.prefix, name)) }
 
 // absent makes the error of a missing object fs.ErrNotExist.
 func absent(err error) error {
@@ -125,7 +121,7 @@ func absent(err error) error {
 func (b *bucket) resource(name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
-	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(nameLog + "/" + name)})
+	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: &name})
 	if err != nil {
 		return nil, absent(err)
 	}
@@ -135,7 +131,7 @@ func (b *bucket) resource(name string) ([]byte, error) {
 
 func (b *bucket) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
-	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(blobName(h))})
+	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: aws.String(blobName(h))})
 	if err != nil {
 		cancel()
 		return nil, 0, absent(err)
@@ -154,7 +150,7 @@ func (b body) Close() error { b.cancel(); return b.ReadCloser.Close() }
 func (b *bucket) hasBlob(blob ledger.Blob) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
-	got, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: b.key(blobName(blob.SHA256))})
+	got, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: aws.String(blobName(blob.SHA256))})
 	if err = absent(err); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -189,7 +185,7 @@ func (b *bucket) putBlob(h canon.ContentHash, content io.Reader) error {
 	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
 	defer cancel()
 	_, err = b.client.PutObject(ctx, &awss3.PutObjectInput{
-		Bucket: &b.name, Key: b.key(blobName(h)), Body: f, ContentLength: &size, ContentType: aws.String("application/octet-stream"),
+		Bucket: &b.name, Key: aws.String(blobName(h)), Body: f, ContentLength: &size, ContentType: aws.String("application/octet-stream"),
 		ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum.Sum(nil))),
 	})
 	return err
@@ -205,7 +201,7 @@ func (b *bucket) signed(origin string) (int64, error) {
 		return 0, err
 	}
 	if name, _, _ := bytes.Cut(text, []byte("\n")); string(name) != origin {
-		return 0, fmt.Errorf("the bucket has the log %q and not %q: give each log a bucket or a prefix of its own", canon.Cut(string(name)), origin)
+		return 0, fmt.Errorf("the bucket has the log %q and not %q: give each log a bucket of its own", canon.Cut(string(name)), origin)
 	}
 	c, err := ledger.ParseCheckpoint(text)
 	if err != nil {

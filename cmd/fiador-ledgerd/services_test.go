@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 )
 
 // Tests of the second storage start real servers: MariaDB of Debian (mariadb-server), and
@@ -43,8 +43,9 @@ func need[T any](t testing.TB, name string, start func() (T, error)) T {
 
 // mariaDB is a database server that listens on a socket in its folder.
 type mariaDB struct {
-	dir string
-	cmd *exec.Cmd
+	dir   string
+	flags []string
+	cmd   *exec.Cmd
 }
 
 var (
@@ -95,18 +96,18 @@ func newMariaDB(flags ...string) (*mariaDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mariaDB{dir: dir}
-	out, err := exec.Command("mariadb-install-db", "--no-defaults", "--user=root", "--datadir="+dir, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M").CombinedOutput()
+	m := &mariaDB{dir: dir, flags: flags}
+	out, err := exec.Command("mariadb-install-db", append([]string{"--no-defaults", "--user=root", "--datadir=" + dir, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M"}, flags...)...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("install the Debian package mariadb-server: %w\n%s", err, out)
 	}
-	return m, m.start(flags...)
+	return m, m.start()
 }
 
 // start starts the server, again if it was killed. What it promised is durable.
-func (m *mariaDB) start(flags ...string) error {
+func (m *mariaDB) start() error {
 	m.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--user=root", "--datadir=" + m.dir, "--socket=" + filepath.Join(m.dir, "s"),
-		"--skip-networking", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--log-error=" + filepath.Join(m.dir, "log")}, flags...)...)
+		"--skip-networking", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--log-error=" + filepath.Join(m.dir, "log")}, m.flags...)...)
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
@@ -214,6 +215,42 @@ func over(t *testing.T, test func(t *testing.T, p *place)) {
 			t.Parallel()
 			test(t, newPlaceIn(t, name))
 		})
+	}
+}
+
+// copied returns a function that puts the log back as it is now: database and bucket, or folder.
+func (p *place) copied() (putBack func()) {
+	p.t.Helper()
+	bucket, base := p.copiedBucket(), func() {}
+	if p.dsn != "" {
+		base = p.copiedDatabase()
+	}
+	return func() { bucket(); base() }
+}
+
+// copiedBucket copies the folder of the log, or of the bucket.
+func (p *place) copiedBucket() (putBack func()) {
+	copied := filepath.Join(p.t.TempDir(), "log")
+	check(p.t, os.CopyFS(copied, os.DirFS(p.dir)))
+	return func() {
+		check(p.t, os.RemoveAll(p.dir))
+		check(p.t, os.CopyFS(p.dir, os.DirFS(copied)))
+	}
+}
+
+// copiedDatabase copies the database, as its operator does.
+func (p *place) copiedDatabase() (putBack func()) {
+	config, err := mysql.ParseDSN(p.dsn)
+	check(p.t, err)
+	dump, err := exec.Command("mariadb-dump", "--no-defaults", "--user=root", "--socket="+config.Addr, "--single-transaction", "--hex-blob", config.DBName).Output()
+	check(p.t, err)
+	return func() {
+		in := exec.Command("mariadb", "--no-defaults", "--user=root", "--socket="+config.Addr, config.DBName)
+		in.Stdin = bytes.NewReader(dump)
+		out, err := in.CombinedOutput()
+		if err != nil {
+			p.t.Fatalf("%v\n%s", err, out)
+		}
 	}
 }
 

@@ -153,7 +153,8 @@ func (v ledgerVerdict) document() any {
 		TornBytes  int64            `json:"torn_bytes"`
 		Tiles      *parts[string]   `json:"tiles,omitempty"`
 		Evidence   *parts[int64]    `json:"evidence,omitempty"`
-	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: cli.OrEmpty(v.Open), Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: v.Torn}
+		Repeats    []int64          `json:"repeats,omitempty"`
+	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: cli.OrEmpty(v.Open), Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: v.Torn, Repeats: v.Repeats}
 	if v.flags.Tiles {
 		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: cli.OrEmpty(v.Missing), Wrong: cli.OrEmpty(v.Wrong)}
 	}
@@ -196,6 +197,9 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 	}
 	if v.Torn > 0 {
 		row("torn", "%s after the last entry, left by an append that was interrupted; the next append takes them to quarantine", screen.Count(int(v.Torn), "byte"))
+	}
+	if n := len(v.Repeats); n > 0 {
+		row("repeats", "%s an earlier one byte for byte: %s; the server wrote it twice when another took over", screen.Number(int64(n), "entry repeats", "entries repeat"), some(v.Repeats))
 	}
 	if n := v.Pins + len(v.flags.Since); n > 0 {
 		row("kept", "%s", screen.Count(n, "older checkpoint"))
