@@ -14,6 +14,9 @@
 //  5. append their indexes to claims.jsonl: the next start finds them too;
 //  6. sign the acks and answer: a client that sends a record again gets its first entry.
 //
+// In a database the claims are rows, which have the index that their entries are going to get,
+// and step 5 comes with the claims of the next batch. See mysql.go.
+//
 // Tessera signs a checkpoint over the log shortly after step 4. A failed step is never
 // answered with a promise. The writer then compares claims and log again before it takes
 // more records. The log is right where the two differ: claims.jsonl is made again from it,

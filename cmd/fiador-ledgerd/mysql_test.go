@@ -100,7 +100,7 @@ func TestFencedWriter(t *testing.T) {
 	signer, err := disk.ReadKey(p.key)
 	check(t, err)
 	l := newLines()
-	tr, err := d.openTree(mute{signer.NoteSigner()}, &lock{lines: l}, nil)
+	tr, err := d.openTree(mute{signer.NoteSigner()}, &lock{lines: l}, nil, nil)
 	check(t, err)
 	got, err := tr.appendEntry(t.Context(), tessera.NewEntry(late))()
 	check(t, err)
