@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/go-sql-driver/mysql"
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
@@ -261,7 +262,8 @@ func (d *database) durable(ctx context.Context) error {
 	return nil
 }
 
-// openTree opens the log of Tessera. When the lock is lost its connections end at once.
+// openTree opens the log of Tessera. When the lock is lost, its connections and its requests to
+// the bucket end at once.
 func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *witnesses) (*tree, error) {
 	signed, err := d.signed(d.signer.Origin())
 	if err != nil {
@@ -269,7 +271,8 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	fail := func(err error) (*tree, error) { stop(); return nil, err }
-	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: d.options, Bucket: d.name,
+	options := func(o *awss3.Options) { d.options(o); o.HTTPClient = fenced{o.HTTPClient, l.lines} }
+	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: options, Bucket: d.name,
 		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client()})
 	if err != nil {
 		return fail(err)
@@ -279,6 +282,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 		return fail(err)
 	}
 	t.signed, t.late = signed, &late{}
+	t.resources = stored{d} // which has a limit of time, and finds a part in the full tile
 	t.stop = func() { stop(); l.hangUp() }
 	t.durable = func() (int64, error) { return d.integrated(t) }
 	go d.aging(ctx)
@@ -411,10 +415,15 @@ func (l *lock) close() error {
 type lines struct {
 	mu   sync.Mutex
 	open map[net.Conn]bool
-	over bool
+	life context.Context
+	over context.CancelFunc
 }
 
-func newLines() *lines { return &lines{open: map[net.Conn]bool{}} }
+func newLines() *lines {
+	l := &lines{open: map[net.Conn]bool{}}
+	l.life, l.over = context.WithCancel(context.Background())
+	return l
+}
 
 // dsn returns a DSN for Tessera, whose connections l keeps.
 func (l *lines) dsn(c *mysql.Config) string {
@@ -428,7 +437,7 @@ func (l *lines) dsn(c *mysql.Config) string {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.over {
+		if l.life.Err() != nil {
 			return nil, errors.Join(errLost, conn.Close())
 		}
 		l.open[conn] = true
@@ -443,7 +452,7 @@ var errLost = errors.New("this server has not the lock any more")
 func (l *lines) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
+	l.over()
 	for conn := range l.open {
 		_ = conn.Close() // it is perhaps closed already
 	}
