@@ -52,3 +52,49 @@ func TestPartRemoved(t *testing.T) {
 		t.Errorf("stderr: %s", said)
 	}
 }
+
+// A tile that cannot be read for a moment does not throw the claims away.
+func TestTileNotRead(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	r := p.start(config{})
+	r.posts("run", 1, 301)
+	r.log(301)
+	check(t, r.stop())
+	query(t, p.dsn, "UPDATE FiadorClaims SET entry = 'x' WHERE idx = 7") // is made again with all others
+	r = p.start(config{})
+	first := r.log(301)[8].RunID
+	tile := filepath.Join(p.dir, "tile/0/000")
+	check(t, os.Rename(tile, tile+".away"))
+	r.refused("a record whose tile is not there", r.post(failedRun(first)), 500, "storage")
+	check(t, os.Rename(tile+".away", tile))
+	r.accepted(failedRun(first), r.retry(failedRun(first)))
+	var rows int
+	check(t, p.storage().db.QueryRow("SELECT COUNT(*) FROM FiadorClaims WHERE entry = 'x'").Scan(&rows))
+	if rows != 1 {
+		t.Error("the claims were made again")
+	}
+}
+
+// Claims behind the settled ones are compared with the log a page at a time.
+func TestManyOpenClaims(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	r := p.start(config{})
+	r.posts("run", 1, 301)
+	r.log(301)
+	check(t, r.stop())
+	query(t, p.dsn, "UPDATE FiadorLog SET settled = 1, latest = ''")
+	d := p.storage()
+	view := newView(d)
+	c := &tableClaims{db: d.db}
+	open, err := c.load(301, view)
+	if check(t, err); len(open) != 0 || c.count() != 1 {
+		t.Errorf("%d open claims behind %d", len(open), c.count())
+	}
+	r = p.start(config{})
+	if n := len(r.log(301)); n != 301 {
+		t.Errorf("%d entries", n)
+	}
+	r.accepted(begun("run-301"), r.post(begun("run-301")))
+}

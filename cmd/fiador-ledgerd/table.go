@@ -31,7 +31,7 @@ func (c *tableClaims) close() error { return nil }
 func (c *tableClaims) doubt()       { c.doubted = true }
 
 // load looks at the number of claims and at the last one. If they are not those of the log, or
-// if one was not before, it begins at the first entry, and settle makes all claims again.
+// if a claim is in doubt, it begins at the first entry, and settle makes all claims again.
 func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*databaseTime)
 	defer cancel()
@@ -60,7 +60,7 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 			return nil, err
 		}
 	}
-	if open, err = c.behind(ctx, settled); err != nil {
+	if open, err = c.behind(settled, size, log); err != nil {
 		return nil, err
 	}
 	if !sound {
@@ -73,25 +73,69 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 
 func toHash(b []byte) (h [tlog.HashSize]byte) { copy(h[:], b); return h }
 
-// behind returns the claims from an index on.
-func (c *tableClaims) behind(ctx context.Context, index int64) (open []item, err error) {
-	rows, err := c.db.QueryContext(ctx, "SELECT entry FROM FiadorClaims WHERE idx >= ? ORDER BY idx", index)
+// behind returns the claims from an index on that are not those of the log there. When all
+// claims are being made again, most of them are; it reads a page at a time.
+func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err error) {
+	for len(open) < maxOpen {
+		page, whole, err := c.page(index)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page {
+			if row.index < size {
+				h, err := log.leaf(row.index, size)
+				if err != nil {
+					return nil, err
+				}
+				if h == row.leaf {
+					continue
+				}
+			}
+			it, err := parseItem(row.entry)
+			if err != nil {
+				return open, nil
+			}
+			open = append(open, it)
+		}
+		if !whole {
+			break
+		}
+		index = page[len(page)-1].index + 1
+	}
+	return open, nil
+}
+
+const (
+	pageRows = 4 * maxBatch
+	maxOpen  = 4 * maxBatch // a server leaves at most a batch that the log does not have
+)
+
+// row is a claim as it is stored.
+type row struct {
+	index int64
+	leaf  tlog.Hash
+	entry []byte
+}
+
+// page reads claims from an index on, and says whether there may be more.
+func (c *tableClaims) page(index int64) (list []row, whole bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	rows, err := c.db.QueryContext(ctx, "SELECT idx, leaf, entry FROM FiadorClaims WHERE idx >= ? ORDER BY idx LIMIT ?", index, pageRows)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var entry []byte
-		if err := rows.Scan(&entry); err != nil {
-			return nil, err
+		var r row
+		var leaf []byte
+		if err := rows.Scan(&r.index, &leaf, &r.entry); err != nil {
+			return nil, false, err
 		}
-		it, err := parseItem(entry)
-		if err != nil {
-			return open, nil
-		}
-		open = append(open, it)
+		r.leaf = toHash(leaf)
+		list = append(list, r)
 	}
-	return open, rows.Err()
+	return list, len(list) == pageRows, rows.Err()
 }
 
 // of reads all runs at once. A byte-identical repeat of an entry is left out.

@@ -354,9 +354,13 @@ type entry struct {
 // run. It returns ErrConflict or ErrEnded if the record cannot follow them.
 func (w *writer) recorded(rec ledger.Record, of []entry) (first entry, again bool, err error) {
 	for _, old := range of {
-		if h, err := w.lead.tree.leaf(old.index, w.lead.claims.count()); err != nil || h != ledger.LeafHash(old.entry) {
+		h, err := w.lead.tree.leaf(old.index, w.lead.claims.count())
+		if err != nil {
+			return entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.index, err)
+		}
+		if h != ledger.LeafHash(old.entry) {
 			w.lead.claims.doubt()
-			return entry{}, false, errors.Join(fmt.Errorf("the claim of entry %d was changed", old.index), err)
+			return entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.index)
 		}
 		same, err := rec.After(old.record, old.index)
 		if err != nil {
@@ -511,9 +515,19 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 		runs[i] = o.record.RunID
 	}
 	of, err := claims.of(runs)
+	if err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(open, func(o item) bool {
-		_, same, err := w.recorded(o.record, of[o.record.RunID])
 		waits := o.record.Kind == ledger.KindGenesis || o.record.Kind.OfRun()
-		return !waits || same || err != nil || o.record.Timestamp < claims.last()
+		if !waits || o.record.Timestamp < claims.last() {
+			return true
+		}
+		_, same, failed := w.recorded(o.record, of[o.record.RunID])
+		unfit := errors.Is(failed, ledger.ErrConflict) || errors.Is(failed, ledger.ErrEnded)
+		if failed != nil && !unfit {
+			err = failed
+		}
+		return same || unfit
 	}), err
 }
