@@ -211,6 +211,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return nil, err
 	}
+	go l.watch() // from now on, so that the database does not end its session meanwhile
 	fail := func(err error) (*lead, error) { return nil, errors.Join(err, l.close()) }
 	epoch, err := d.newEpoch()
 	if err != nil {
@@ -231,7 +232,6 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	go l.watch(d)
 	return &lead{tree: t, claims: &tableClaims{db: d.db, epoch: epoch, lose: l.lose}, fresh: d.fresh,
 		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
 }
@@ -382,7 +382,7 @@ func (d *database) lock() (*lock, error) {
 
 // watch looks whether the connection still has the lock. A connection that was made anew has
 // not.
-func (l *lock) watch(d *database) {
+func (l *lock) watch() {
 	for {
 		select {
 		case <-l.ctx.Done():
