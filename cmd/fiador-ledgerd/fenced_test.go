@@ -98,3 +98,25 @@ func TestManyOpenClaims(t *testing.T) {
 	}
 	r.accepted(begun("run-301"), r.post(begun("run-301")))
 }
+
+// All tables of a log are of InnoDB, whatever the database has by default. Other tables are
+// refused.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	m := ownMySQL(t, "--default-storage-engine=MyISAM")
+	p.dsn = m.database(t)
+	r := p.start(config{})
+	r.accepted(begun("run-1"), r.post(begun("run-1")))
+	var others int
+	check(t, p.storage().db.QueryRow("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB'").Scan(&others))
+	if others != 0 {
+		t.Errorf("%d tables are not of InnoDB", others)
+	}
+	check(t, r.stop())
+	query(t, p.dsn, "ALTER TABLE Seq ENGINE=MyISAM")
+	if r, err := p.tryStart(config{}); err == nil || !strings.Contains(err.Error(), "InnoDB") {
+		t.Errorf("started: %v\n%s", err, r.stderr)
+	}
+	p.finds(t, 2, "BAD", "InnoDB")
+}

@@ -139,6 +139,7 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
+	c.Params["default_storage_engine"] = "InnoDB" // of Tessera's tables
 	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), fmt.Sprint(idleSession)
 	return c, nil
 }
@@ -252,9 +253,12 @@ func (d *database) newEpoch() (epoch int64, err error) {
 
 // durable refuses a database that promises what it could lose.
 func (d *database) durable(ctx context.Context) error {
-	var flush, binlog, syncBinlog int
-	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog").Scan(&flush, &binlog, &syncBinlog); err != nil {
+	var flush, binlog, syncBinlog, others int
+	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB')").Scan(&flush, &binlog, &syncBinlog, &others); err != nil {
 		return err
+	}
+	if others > 0 {
+		return fmt.Errorf("%d tables of the database are not of the engine InnoDB, and lose what they promised: use ALTER TABLE … ENGINE=InnoDB", others)
 	}
 	if flush != 1 || binlog == 1 && syncBinlog != 1 {
 		return errors.New("the database answers before its data is durable: set innodb_flush_log_at_trx_commit and sync_binlog to 1")
