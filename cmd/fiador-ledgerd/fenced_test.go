@@ -118,5 +118,5 @@ func TestEngine(t *testing.T) {
 	if r, err := p.tryStart(config{}); err == nil || !strings.Contains(err.Error(), "InnoDB") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
-	p.finds(t, 2, "BAD", "InnoDB")
+	says(t, 2, "InnoDB", append([]string{"check"}, p.args()[:8]...)...)
 }
