@@ -215,6 +215,9 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	go l.watch() // from now on, so that the database does not end its session meanwhile
 	fail := func(err error) (*lead, error) { return nil, errors.Join(err, l.close()) }
 	epoch, err := d.newEpoch()
+	if err == nil {
+		err = rooted(d) // before Tessera, which would sign another tree
+	}
 	if err != nil {
 		return fail(err)
 	}

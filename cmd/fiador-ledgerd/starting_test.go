@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestOtherTree: a log whose files were exchanged for those of another tree of the same size is
@@ -41,6 +42,32 @@ func TestOtherTree(t *testing.T) {
 			p.start(config{}).log(int64(size))
 		})
 	}
+}
+
+// TestOtherTreeTaken: a server that waited for the lock signs no tree that the checkpoint does
+// not lead to, although that tree is larger.
+func TestOtherTreeTaken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	check(t, p.start(config{}).stop())
+	p.grow(5)
+	first := p.process()
+	first.log(5)
+	second := p.process()
+	file := filepath.Join(p.dir, nameLog, "checkpoint")
+	signed, err := os.ReadFile(file)
+	check(t, err)
+	check(t, first.signal(syscall.SIGSTOP))
+	p.intent = "other"
+	p.grow(300)
+	check(t, os.WriteFile(file, signed, 0o644))
+	first.kill()
+	second.waitFor("do not lead to its checkpoint", 20*time.Second)
+	time.Sleep(10 * checkpointEvery)
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, signed) {
+		t.Errorf("another checkpoint was signed: %s, %v", now, err)
+	}
+	second.refused("a record", second.post(begun("run-1")), 500, "storage")
 }
 
 // slow keeps a server from opening the log until release is called.

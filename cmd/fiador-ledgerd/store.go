@@ -313,6 +313,9 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
+	if err := rooted(p); err != nil { // before Tessera, which would sign another tree
+		return fail(errors.Join(err, file.Close()))
+	}
 	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate, p.cosign)
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))

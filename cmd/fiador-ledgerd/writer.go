@@ -184,11 +184,15 @@ func (w *writer) run(ctx context.Context) {
 				w.log.complain("the log was not closed well", err)
 			}
 		}
-		again := w.takeLead
-		if w.lead != nil {
+		again, taking := w.takeLead, w.lead == nil
+		if !taking {
 			again = w.settle
 		}
-		switch err := again(); {
+		err := again()
+		if err != nil && taking && w.lead != nil { // Tessera would sign what settle refuses
+			err = errors.Join(err, w.giveUp())
+		}
+		switch {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
 		case errors.Is(err, errBusy):
@@ -409,9 +413,6 @@ func (w *writer) settle() error {
 	}
 	if size < tree.signed {
 		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back", size, tree.signed)
-	}
-	if err := rooted(w.store); err != nil {
-		return err
 	}
 	open, err := claims.load(size, tree)
 	if err != nil {
