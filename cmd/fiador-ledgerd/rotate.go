@@ -84,8 +84,12 @@ func (r *rotation) record() (err error) {
 		}
 	}
 	size := w.lead.claims.count()
-	if _, err := store.who().covered(store, size); err != nil {
+	c, err := store.who().covered(store, size)
+	if err != nil {
 		return err
+	}
+	if c.Size != size {
+		return fmt.Errorf("the checkpoint is over %d entries, and the log has %d: another server has written; try again", c.Size, size)
 	}
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
@@ -94,7 +98,7 @@ func (r *rotation) record() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.plan(store, w.lead.tree, size, it); err != nil {
+	if err := r.plan(store, w.lead.tree, c, it); err != nil {
 		return err
 	}
 	r.step("planned")
@@ -114,10 +118,13 @@ func (r *rotation) record() (err error) {
 }
 
 // plan keeps what origin.json becomes when the record is in the log.
-func (r *rotation) plan(store storage, t *tree, size int64, it item) error {
-	tree, err := treeOf(&t.reading, size, size, nil)
+func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it item) error {
+	tree, err := treeOf(&t.reading, c.Size, c.Size, nil)
 	if err != nil {
 		return err
+	}
+	if tree.Root() != c.Root {
+		return fmt.Errorf("the entries of the log do not lead to its checkpoint over %d entries; put the log back from a copy", c.Size)
 	}
 	tree.Append(ledger.LeafHash(it.entry), nil)
 	seal, err := r.old.Seal(tree.Size, tree.Root())
@@ -125,7 +132,7 @@ func (r *rotation) plan(store storage, t *tree, size int64, it item) error {
 		return err
 	}
 	keys := store.who().keys
-	text, err := append(keys[:len(keys):len(keys)], ledger.KeyFrom{Size: ledger.FirstSize(size), Key: r.next.Verifier(), Note: seal.Note(r.old.Origin())}).Marshal()
+	text, err := append(keys[:len(keys):len(keys)], ledger.KeyFrom{Size: ledger.FirstSize(c.Size), Key: r.next.Verifier(), Note: seal.Note(r.old.Origin())}).Marshal()
 	if err != nil {
 		return err
 	}

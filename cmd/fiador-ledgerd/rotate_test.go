@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -188,5 +189,22 @@ func TestRotateKeyRefused(t *testing.T) {
 	says(t, 2, "--origin is", p.rotation(foreign)...)
 	if after := snapshot(t, p.dir); after != before {
 		t.Errorf("changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// TestRotateKeyDamaged: the old key seals no entries that do not lead to its checkpoint.
+func TestRotateKeyDamaged(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	next := p.nextKey()
+	check(t, p.start(config{}).stop())
+	p.grow(300)
+	check(t, p.start(config{}).stop())
+	p.change(nameLog+"/tile/entries/000", func(b []byte) []byte {
+		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
+	})
+	says(t, 2, "do not lead to its checkpoint", p.rotation(next)...)
+	if _, err := os.Stat(filepath.Join(p.dir, nameRotation)); err == nil {
+		t.Error("a rotation was planned")
 	}
 }
