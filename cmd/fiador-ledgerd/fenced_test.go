@@ -120,3 +120,21 @@ func TestEngine(t *testing.T) {
 	}
 	says(t, 2, "InnoDB", append([]string{"check"}, p.args()[:8]...)...)
 }
+
+// A checkpoint whose PUT was lost is written again.
+func TestOldCheckpoint(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	r := p.start(config{})
+	r.log(1)
+	file := filepath.Join(p.dir, "checkpoint")
+	old, err := os.ReadFile(file)
+	check(t, err)
+	r.accepted(begun("run-1"), r.post(begun("run-1")))
+	r.log(2)
+	check(t, os.WriteFile(file, old, 0o644)) // of a running server
+	r.log(2)
+	check(t, r.stop())
+	check(t, os.WriteFile(file, old, 0o644))
+	p.start(config{}).log(2)
+}

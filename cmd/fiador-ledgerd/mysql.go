@@ -329,9 +329,10 @@ type mute struct{ note.Signer }
 
 func (mute) Sign([]byte) ([]byte, error) { return nil, errors.New("a rotation is being ended") }
 
-// aging keeps the time of a checkpoint from being of the future, as in a folder.
+// aging keeps the time of a checkpoint from being of the future, as in a folder. Now and then it
+// lets Tessera write the checkpoint again, if the one in the bucket is older.
 func (d *database) aging(ctx context.Context) {
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
@@ -342,6 +343,21 @@ func (d *database) aging(ctx context.Context) {
 		if d.db.QueryRowContext(ctx, "SELECT publishedAt FROM PubCoord WHERE id = 0").Scan(&at) == nil && at > now {
 			_, _ = d.db.ExecContext(ctx, "UPDATE PubCoord SET publishedAt = ? WHERE id = 0 AND publishedAt > ?", now-1, now) // the next second tries again
 		}
+		if n%10 == 0 {
+			d.republish(ctx)
+		}
+	}
+}
+
+// republish lets Tessera write the checkpoint again if the bucket has an older one: a PUT was
+// lost, or that of another server came late. Tessera itself looks into the database alone.
+func (d *database) republish(ctx context.Context) {
+	var size sql.NullInt64
+	if d.db.QueryRowContext(ctx, "SELECT size FROM PubCoord WHERE id = 0").Scan(&size) != nil || size.Int64 == 0 {
+		return
+	}
+	if signed, err := d.signed(d.signer.Origin()); err == nil && signed < size.Int64 {
+		_, _ = d.db.ExecContext(ctx, "UPDATE PubCoord SET size = 0 WHERE id = 0 AND size = ?", size) // the next time tries again
 	}
 }
 
