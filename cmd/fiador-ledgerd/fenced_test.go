@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/transparency-dev/tessera"
 )
 
 // posts sends records of several runs at once.
@@ -137,4 +140,18 @@ func TestOldCheckpoint(t *testing.T) {
 	check(t, r.stop())
 	check(t, os.WriteFile(file, old, 0o644))
 	p.start(config{}).log(2)
+}
+
+// A bucket that is too slow is no failure of the storage: the client tries again.
+func TestPushback(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	var f faults
+	r := p.start(config{decorate: f.decorate})
+	f.once(func(tessera.AddFn, context.Context, *tessera.Entry) tessera.IndexFuture {
+		return failing(tessera.ErrPushbackIntegration)
+	})
+	r.refused("too many entries in no tile", r.post(begun("run-1")), 503, "busy")
+	r.refused("before it is settled", r.post(begun("run-2")), 503, "busy")
+	r.accepted(begun("run-1"), r.retry(begun("run-1")))
 }

@@ -32,6 +32,7 @@ const (
 	maxOutstanding  = 64 * maxBatch          // entries that no tile has yet
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
+	lateWait        = 10 * time.Second       // for tiles, when many entries are in none
 	lastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
 )
 
@@ -220,20 +221,28 @@ func (t *tree) add(next int64, items []item) error {
 	return t.addLate(items)
 }
 
-// addLate keeps the leaf hashes of entries until the tiles have them.
+// addLate keeps the leaf hashes of entries until the tiles have them. It waits some time if
+// they are so many that Tessera would soon take no more.
 func (t *tree) addLate(items []item) error {
 	for _, it := range items {
 		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.entry))
 	}
-	if len(t.late.leaves) < 16*maxBatch {
+	if len(t.late.leaves) < maxOutstanding/4 {
 		return nil
 	}
-	n, err := t.reader.IntegratedSize(context.Background())
-	if done := int64(n) - t.late.base; err == nil && done > 0 && done <= int64(len(t.late.leaves)) {
-		t.late.base, t.late.leaves = int64(n), slices.Clone(t.late.leaves[done:])
+	for end := time.Now().Add(lateWait); ; time.Sleep(50 * time.Millisecond) {
+		n, err := t.reader.IntegratedSize(context.Background())
+		if done := int64(n) - t.late.base; err == nil && done > 0 && done <= int64(len(t.late.leaves)) {
+			t.late.base, t.late.leaves = int64(n), slices.Clone(t.late.leaves[done:])
+		}
+		if err != nil || len(t.late.leaves) < maxOutstanding/2 || time.Now().After(end) {
+			return err
+		}
 	}
-	return err
 }
+
+// errBehind says that the bucket takes objects too slowly.
+var errBehind = errors.New("the tiles of the log are behind its entries")
 
 // leaf returns the leaf hash of an entry of the log, which has size entries.
 func (t *tree) leaf(index, size int64) (tlog.Hash, error) {

@@ -307,7 +307,7 @@ func (d *database) integrated(t *tree) (int64, error) {
 			*t.late = late{base: next}
 			return next, nil
 		case time.Now().After(end):
-			return 0, fmt.Errorf("the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", integrated, next)
+			return 0, fmt.Errorf("%w: the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", errBehind, integrated, next)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/transparency-dev/tessera"
+
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -42,6 +44,7 @@ const (
 	stateStandby        // another server writes
 	stateWriting
 	stateFailed
+	stateBehind // the tiles have not all entries yet
 	stateEnding
 )
 
@@ -124,6 +127,8 @@ func (w *writer) refusal() *failure {
 		return nil
 	case stateFailed:
 		return storageFailed()
+	case stateBehind:
+		return tilesBehind()
 	case stateEnding:
 		return busy("the server ends")
 	case stateStarting:
@@ -199,7 +204,7 @@ func (w *writer) run(ctx context.Context) {
 			w.become(stateStandby)
 		default:
 			w.log.complain("the log cannot be written to", err)
-			w.become(stateFailed)
+			w.become(stateAfter(err))
 		}
 	}
 	if err := w.giveUp(); err != nil {
@@ -249,12 +254,27 @@ func (w *writer) batches(ctx context.Context) {
 				return
 			}
 			if !errors.Is(err, errTakenBack) {
-				w.become(stateFailed)
+				w.become(stateAfter(err))
 				return
 			}
 		}
 	}
 }
+
+// stateAfter returns the state of a writer after an error.
+func stateAfter(err error) int32 {
+	if behind(err) {
+		return stateBehind
+	}
+	return stateFailed
+}
+
+// behind says whether the bucket is too slow, and nothing is wrong.
+func behind(err error) bool {
+	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, errBehind)
+}
+
+func tilesBehind() *failure { return busy("the tiles of the log are behind its entries") }
 
 // batch is what becomes entries of the log together.
 type batch struct {
@@ -269,7 +289,7 @@ type batch struct {
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
 	if err := w.lead.tree.witnesses.failed(); err != nil {
-		fail(drafts)
+		fail(err, drafts)
 		return err
 	}
 	b := &batch{first: w.lead.claims.count(), byRun: map[string]int{}}
@@ -280,18 +300,18 @@ func (w *writer) write(drafts []*draft) error {
 	}
 	var err error
 	if b.recorded, err = w.lead.claims.of(runs); err != nil {
-		fail(drafts)
+		fail(err, drafts)
 		return err
 	}
 	for i, d := range drafts {
 		if err := w.decide(b, d, now); err != nil {
-			fail(drafts[i:])
-			fail(b.drafts...)
+			fail(err, drafts[i:])
+			fail(err, b.drafts...)
 			return err
 		}
 	}
 	if err := w.record(b.items); err != nil {
-		fail(b.drafts...)
+		fail(err, b.drafts...)
 		return err
 	}
 	for i, it := range b.items {
@@ -303,10 +323,14 @@ func (w *writer) write(drafts []*draft) error {
 }
 
 // fail answers drafts without a promise: they may be recorded later, or never.
-func fail(lists ...[]*draft) {
+func fail(err error, lists ...[]*draft) {
+	f := storageFailed()
+	if behind(err) {
+		f = tilesBehind()
+	}
 	for _, list := range lists {
 		for _, d := range list {
-			d.done <- outcome{failure: storageFailed()}
+			d.done <- outcome{failure: f}
 		}
 	}
 }
