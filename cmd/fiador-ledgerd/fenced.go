@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"sync"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/go-sql-driver/mysql"
 )
 
 // fenced is the client of S3 that Tessera uses. A request ends when the lock is lost, or when
@@ -29,4 +33,60 @@ func (f fenced) Do(r *http.Request) (*http.Response, error) {
 	}
 	got.Body = body{got.Body, end}
 	return got, nil
+}
+
+// lines are the connections of Tessera, which does not end them itself.
+type lines struct {
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	life context.Context
+	over context.CancelFunc
+
+	fence func(context.Context) error // says whether the lock is still held; nil: there is none
+}
+
+func newLines() *lines {
+	l := &lines{open: map[net.Conn]bool{}}
+	l.life, l.over = context.WithCancel(context.Background())
+	return l
+}
+
+// dsn returns a DSN for Tessera, whose connections l keeps.
+func (l *lines) dsn(c *mysql.Config) string {
+	own := c.Clone()
+	own.Net = fmt.Sprintf("fiador%p", l)
+	network := c.Net
+	mysql.RegisterDialContext(own.Net, func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: c.Timeout}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		if l.fence != nil {
+			err = l.fence(ctx) // this process may have stood still, and not know that the lock is lost
+		}
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.life.Err() != nil {
+			return nil, errors.Join(errLost, conn.Close())
+		}
+		l.open[conn] = true
+		return conn, nil
+	})
+	return own.FormatDSN()
+}
+
+var errLost = errors.New("this server has not the lock any more")
+
+// hangUp ends all connections and takes no new ones.
+func (l *lines) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over()
+	for conn := range l.open {
+		_ = conn.Close() // it is perhaps closed already
+	}
+	clear(l.open)
 }

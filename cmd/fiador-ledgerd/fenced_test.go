@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,4 +156,37 @@ func TestPushback(t *testing.T) {
 	r.refused("too many entries in no tile", r.post(begun("run-1")), 503, "busy")
 	r.refused("before it is settled", r.post(begun("run-2")), 503, "busy")
 	r.accepted(begun("run-1"), r.retry(begun("run-1")))
+}
+
+// A server that lost the lock makes no connection, signs nothing and writes no document.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	d, other := p.storage(), p.storage()
+	l, err := d.lock()
+	check(t, err)
+	defer l.close()
+	d.epoch, err = d.newEpoch()
+	check(t, err)
+	check(t, d.setDocument(nameImport, []byte("{}")))
+	check(t, d.setDocument(nameImport, nil))
+	db, err := sql.Open("mysql", l.dsn(d.config))
+	check(t, err)
+	defer db.Close()
+	check(t, db.Ping())
+	db.SetMaxIdleConns(0)
+	g := &guard{Signer: d.signer.NoteSigner(), fence: l.held}
+	text := []byte(testOrigin + "\n1\nAAAA\n")
+	_, err = g.Sign(text)
+	check(t, err)
+
+	p.takeLock()
+	_, err = other.newEpoch()
+	check(t, err)
+	_, signed := g.Sign(text)
+	for what, err := range map[string]error{"a dial": db.Ping(), "a document": d.setDocument(nameImport, []byte("{}")), "a signature": signed} {
+		if !errors.Is(err, errLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }

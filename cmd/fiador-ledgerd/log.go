@@ -326,9 +326,10 @@ func (t *reading) entries(from, size int64, each func(index int64, entry []byte)
 // of one size. A log that was restored from an old copy would ask for that.
 type guard struct {
 	note.Signer
-	mu   sync.Mutex
-	size int64
-	text []byte
+	fence func(context.Context) error // says whether this server still writes; nil: nobody can take its place
+	mu    sync.Mutex
+	size  int64
+	text  []byte
 }
 
 func (g *guard) Sign(text []byte) ([]byte, error) {
@@ -341,6 +342,13 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 	}
 	if size < g.size || size == g.size && g.text != nil && !bytes.Equal(g.text, text) {
 		return nil, fmt.Errorf("no checkpoint of %d entries is signed after another one of %d", size, g.size)
+	}
+	if g.fence != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), watchTime)
+		defer cancel()
+		if err := g.fence(ctx); err != nil {
+			return nil, err
+		}
 	}
 	g.size, g.text = size, bytes.Clone(text)
 	return g.Signer.Sign(text)

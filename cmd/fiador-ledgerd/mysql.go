@@ -27,8 +27,9 @@ const (
 	databaseTime = 10 * time.Second // for a query
 	watchEvery   = time.Second      // the lock is looked at so often
 	watchTime    = 3 * time.Second  // and it is lost if no answer comes
-	idleSession  = 8                // seconds after which the database ends a session of a host that is gone
-	idleLock     = 5                // and the session of the lock
+	idleSession  = 7                // seconds after which the database ends a session of a host that is gone
+	idleLock     = 8                // and the session of the lock, which is the last one
+	lockWait     = 8                // seconds of a statement for a row that another one has
 	lateEvery    = time.Second      // Tessera signs checkpoints of a database not more often
 )
 
@@ -42,6 +43,7 @@ type database struct {
 	*bucket
 	config *mysql.Config
 	db     *sql.DB
+	epoch  int64 // of this writer
 }
 
 // The tables of a log besides those of Tessera. The row of FiadorLog says how many leading
@@ -140,7 +142,7 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 		c.Params = map[string]string{}
 	}
 	c.Params["default_storage_engine"] = "InnoDB" // of Tessera's tables
-	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), fmt.Sprint(idleSession)
+	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), fmt.Sprint(lockWait)
 	return c, nil
 }
 
@@ -175,12 +177,27 @@ func (d *database) document(name string) ([]byte, error) {
 func (d *database) setDocument(name string, text []byte) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
 	defer cancel()
-	if text == nil {
-		_, err = d.db.ExecContext(ctx, "DELETE FROM FiadorDocuments WHERE name = ?", name)
-	} else {
-		_, err = d.db.ExecContext(ctx, "REPLACE INTO FiadorDocuments VALUES (?, ?)", name, text)
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
 	}
-	return err
+	defer tx.Rollback() // does nothing after Commit
+	result, err := tx.ExecContext(ctx, "UPDATE FiadorLog SET epoch = epoch WHERE id = 0 AND epoch = ?", d.epoch)
+	if err != nil {
+		return err
+	}
+	if rows, err := result.RowsAffected(); err != nil || rows != 1 {
+		return errors.Join(errLost, err)
+	}
+	if text == nil {
+		_, err = tx.ExecContext(ctx, "DELETE FROM FiadorDocuments WHERE name = ?", name)
+	} else {
+		_, err = tx.ExecContext(ctx, "REPLACE INTO FiadorDocuments VALUES (?, ?)", name, text)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // size returns the number of entries that are in the tiles.
@@ -214,7 +231,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	}
 	go l.watch() // from now on, so that the database does not end its session meanwhile
 	fail := func(err error) (*lead, error) { return nil, errors.Join(err, l.close()) }
-	epoch, err := d.newEpoch()
+	d.epoch, err = d.newEpoch()
 	if err == nil {
 		err = rooted(d) // before Tessera, which would sign another tree
 	}
@@ -225,7 +242,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 		if err != nil {
 			return fail(err)
 		}
-		if err := d.integrate(); err != nil { // its record is perhaps in no tile yet
+		if err := d.integrate(l); err != nil { // its record is perhaps in no tile yet
 			return fail(err)
 		}
 	}
@@ -236,7 +253,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &lead{tree: t, claims: &tableClaims{db: d.db, epoch: epoch, lose: l.lose}, fresh: d.fresh,
+	return &lead{tree: t, claims: &tableClaims{db: d.db, epoch: d.epoch, lose: l.lose}, fresh: d.fresh,
 		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
 }
 
@@ -284,7 +301,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	if err != nil {
 		return fail(err)
 	}
-	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed}, lateEvery, decorate, w)
+	t, err := appendTo(ctx, driver, &guard{Signer: signer, size: signed, fence: l.fence}, lateEvery, decorate, w)
 	if err != nil {
 		return fail(err)
 	}
@@ -313,9 +330,10 @@ func (d *database) integrated(t *tree) (int64, error) {
 }
 
 // integrate writes tiles of all entries, and signs nothing.
-func (d *database) integrate() error {
-	l := newLines()
-	t, err := d.openTree(mute{d.signer.NoteSigner()}, &lock{lines: l}, nil, nil)
+func (d *database) integrate(l *lock) error {
+	own := &lock{lines: newLines()}
+	own.fence = l.fence
+	t, err := d.openTree(mute{d.signer.NoteSigner()}, own, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -389,7 +407,7 @@ func (d *database) lock() (*lock, error) {
 	db.SetConnMaxIdleTime(0)
 	l := &lock{lines: newLines(), db: db, lost: make(chan struct{})}
 	l.ctx, l.end = context.WithCancel(context.Background())
-	l.name = d.lockName()
+	l.name, l.fence = d.lockName(), l.held
 	ctx, cancel := context.WithTimeout(l.ctx, databaseTime)
 	defer cancel()
 	var got sql.NullInt64
@@ -403,8 +421,18 @@ func (d *database) lock() (*lock, error) {
 	return l, nil
 }
 
-// watch looks whether the connection still has the lock. A connection that was made anew has
+// held says whether the connection still has the lock. A connection that was made anew has
 // not.
+func (l *lock) held(ctx context.Context) error {
+	var mine sql.NullBool
+	err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) = CONNECTION_ID()", l.name).Scan(&mine)
+	if err == nil && !mine.Bool {
+		err = errLost
+	}
+	return err
+}
+
+// watch looks whether the lock is still held.
 func (l *lock) watch() {
 	for {
 		select {
@@ -413,10 +441,9 @@ func (l *lock) watch() {
 		case <-time.After(watchEvery):
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, watchTime)
-		var mine sql.NullBool
-		err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) = CONNECTION_ID()", l.name).Scan(&mine)
+		err := l.held(ctx)
 		cancel()
-		if l.ctx.Err() == nil && (err != nil || !mine.Bool) {
+		if l.ctx.Err() == nil && err != nil {
 			l.lose()
 			return
 		}
@@ -432,54 +459,6 @@ func (l *lock) close() error {
 	l.end()
 	l.hangUp()
 	return l.db.Close()
-}
-
-// lines are the connections of Tessera, which does not end them itself.
-type lines struct {
-	mu   sync.Mutex
-	open map[net.Conn]bool
-	life context.Context
-	over context.CancelFunc
-}
-
-func newLines() *lines {
-	l := &lines{open: map[net.Conn]bool{}}
-	l.life, l.over = context.WithCancel(context.Background())
-	return l
-}
-
-// dsn returns a DSN for Tessera, whose connections l keeps.
-func (l *lines) dsn(c *mysql.Config) string {
-	own := c.Clone()
-	own.Net = fmt.Sprintf("fiador%p", l)
-	network := c.Net
-	mysql.RegisterDialContext(own.Net, func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: c.Timeout}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.life.Err() != nil {
-			return nil, errors.Join(errLost, conn.Close())
-		}
-		l.open[conn] = true
-		return conn, nil
-	})
-	return own.FormatDSN()
-}
-
-var errLost = errors.New("this server has not the lock any more")
-
-// hangUp ends all connections and takes no new ones.
-func (l *lines) hangUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over()
-	for conn := range l.open {
-		_ = conn.Close() // it is perhaps closed already
-	}
-	clear(l.open)
 }
 
 // placeholders returns n times the text, with commas.

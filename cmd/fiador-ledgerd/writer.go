@@ -544,9 +544,12 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(open, func(o item) bool {
-		waits := o.record.Kind == ledger.KindGenesis || o.record.Kind.OfRun()
+		waits := o.record.Kind == ledger.KindGenesis || o.record.Kind.OfRun() || o.record.Kind == ledger.KindRepair
 		if !waits || o.record.Timestamp < claims.last() {
 			return true
+		}
+		if o.record.Kind == ledger.KindRepair {
+			return false // it may still come from the writer before, and is then a repeat
 		}
 		_, same, failed := w.recorded(o.record, of[o.record.RunID])
 		unfit := errors.Is(failed, ledger.ErrConflict) || errors.Is(failed, ledger.ErrEnded)
