@@ -22,13 +22,13 @@ type tableClaims struct {
 
 	placed  atomic.Int64 // claims that have an index
 	latest  string
-	doubted bool // a claim is not what the log has
+	doubted atomic.Bool // a claim is not what the log has; a reader may find that too
 }
 
 func (c *tableClaims) count() int64 { return c.placed.Load() }
 func (c *tableClaims) last() string { return c.latest }
 func (c *tableClaims) close() error { return nil }
-func (c *tableClaims) doubt()       { c.doubted = true }
+func (c *tableClaims) doubt()       { c.doubted.Store(true) }
 
 // load looks at the number of claims and at the last one. If they are not those of the log, or
 // if a claim is in doubt, it begins at the first entry, and settle makes all claims again.
@@ -46,7 +46,8 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 	if err := c.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorClaims WHERE idx < ?", settled).Scan(&rows); err != nil {
 		return nil, err
 	}
-	sound := !c.doubted && rows == settled
+	doubted := c.doubted.Load()
+	sound := !doubted && rows == settled
 	if sound && settled > 0 {
 		var leaf []byte
 		if err := c.db.QueryRowContext(ctx, "SELECT leaf FROM FiadorClaims WHERE idx = ?", settled-1).Scan(&leaf); err != nil {
@@ -67,7 +68,8 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 		settled, latest = 0, ""
 	}
 	c.placed.Store(settled)
-	c.latest, c.doubted = latest, false
+	c.latest = latest
+	c.doubted.CompareAndSwap(doubted, false)
 	return open, nil
 }
 
@@ -164,7 +166,7 @@ func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
 			return nil, err
 		}
 		if e.item, err = parseItem(text); err != nil {
-			c.doubted = true
+			c.doubt()
 			return nil, fmt.Errorf("the claim of entry %d was changed: %w", e.index, err)
 		}
 		run := e.record.RunID
