@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/go-sql-driver/mysql"
@@ -37,16 +38,17 @@ func (f fenced) Do(r *http.Request) (*http.Response, error) {
 
 // lines are the connections of Tessera, which does not end them itself.
 type lines struct {
-	mu   sync.Mutex
-	open map[net.Conn]bool
-	life context.Context
-	over context.CancelFunc
+	mu      sync.Mutex
+	network string // by this name the driver finds the dial function
+	open    map[*line]bool
+	life    context.Context
+	over    context.CancelFunc
 
 	fence func(context.Context) error // says whether the lock is still held; nil: there is none
 }
 
 func newLines() *lines {
-	l := &lines{open: map[net.Conn]bool{}}
+	l := &lines{open: map[*line]bool{}}
 	l.life, l.over = context.WithCancel(context.Background())
 	return l
 }
@@ -54,8 +56,9 @@ func newLines() *lines {
 // dsn returns a DSN for Tessera, whose connections l keeps.
 func (l *lines) dsn(c *mysql.Config) string {
 	own := c.Clone()
-	own.Net = fmt.Sprintf("fiador%p", l)
+	l.network = fmt.Sprintf("fiador%p", l)
 	network := c.Net
+	own.Net = l.network
 	mysql.RegisterDialContext(own.Net, func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: c.Timeout}).DialContext(ctx, network, address)
 		if err != nil {
@@ -72,8 +75,9 @@ func (l *lines) dsn(c *mysql.Config) string {
 		if l.life.Err() != nil {
 			return nil, errors.Join(errLost, conn.Close())
 		}
-		l.open[conn] = true
-		return conn, nil
+		own := &line{conn, l}
+		l.open[own] = true
+		return own, nil
 	})
 	return own.FormatDSN()
 }
@@ -85,8 +89,25 @@ func (l *lines) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over()
+	mysql.DeregisterDialContext(l.network) // which keeps the password
 	for conn := range l.open {
-		_ = conn.Close() // it is perhaps closed already
+		_ = conn.Conn.Close()
 	}
 	clear(l.open)
 }
+
+// line is one of them.
+type line struct {
+	net.Conn
+	of *lines
+}
+
+func (c *line) Close() error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	delete(c.of.open, c)
+	return c.Conn.Close()
+}
+
+// SyscallConn lets the driver see whether the database has ended the connection.
+func (c *line) SyscallConn() (syscall.RawConn, error) { return c.Conn.(syscall.Conn).SyscallConn() }
