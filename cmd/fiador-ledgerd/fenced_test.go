@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/transparency-dev/tessera"
 )
 
@@ -132,15 +135,19 @@ func TestOldCheckpoint(t *testing.T) {
 	p := newPlaceIn(t, "database")
 	r := p.start(config{})
 	r.log(1)
-	file := filepath.Join(p.dir, "checkpoint")
-	old, err := os.ReadFile(file)
+	d := p.storage()
+	old, err := d.resource("checkpoint")
 	check(t, err)
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.log(2)
-	check(t, os.WriteFile(file, old, 0o644)) // of a running server
+	putBack := func() {
+		_, err := d.client.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &d.name, Key: aws.String("checkpoint"), Body: bytes.NewReader(old)})
+		check(t, err)
+	}
+	putBack() // below a running server
 	r.log(2)
 	check(t, r.stop())
-	check(t, os.WriteFile(file, old, 0o644))
+	putBack()
 	p.start(config{}).log(2)
 }
 

@@ -85,7 +85,7 @@ func TestFencedWriter(t *testing.T) {
 	var posted sync.WaitGroup
 	posted.Go(func() { outcome = first.post(begun("run-1")) })
 	late := <-blocked
-	second := p.start(config{}) // waits for the lock
+	second := p.process() // waits for the lock
 	p.takeLock()
 	rec := begun("run-2")
 	second.accepted(rec, second.retry(rec))

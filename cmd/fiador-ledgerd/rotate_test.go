@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -30,7 +31,7 @@ func killedAt(step string) int {
 }
 
 func (p *place) rotation(next string) []string {
-	return []string{"rotate-key", "--posix", p.dir, "--origin", testOrigin, "--key", p.key, "--next", next}
+	return append(append([]string{"rotate-key"}, p.args()[:len(p.args())-4]...), "--next", next)
 }
 
 // rotated returns the place with the next key.
@@ -206,5 +207,25 @@ func TestRotateKeyDamaged(t *testing.T) {
 	says(t, 2, "do not lead to its checkpoint", p.rotation(next)...)
 	if _, err := os.Stat(filepath.Join(p.dir, nameRotation)); err == nil {
 		t.Error("a rotation was planned")
+	}
+}
+
+// TestRotateKeyStandby: a server that waits with the old key answers readers, and records with
+// 503, after another key signs the log.
+func TestRotateKeyStandby(t *testing.T) { over(t, testRotateKeyStandby) }
+
+func testRotateKeyStandby(t *testing.T, p *place) {
+	next := p.nextKey()
+	first := p.process()
+	first.accepted(begun("run-1"), first.retry(begun("run-1")))
+	second := p.process() // with the old key
+	check(t, second.signal(syscall.SIGSTOP))
+	check(t, first.stop())
+	says(t, 0, "the key signs", p.rotation(next)...)
+	check(t, second.signal(syscall.SIGCONT))
+	second.waitFor("has another key now", 20*time.Second)
+	second.refused("a record", second.post(begun("run-2")), 503, "busy")
+	if got := second.get("/origin.json"); got.status != 200 {
+		t.Errorf("origin.json: %d", got.status)
 	}
 }

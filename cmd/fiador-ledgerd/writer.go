@@ -175,12 +175,13 @@ func (w *writer) giveUp() error {
 // run writes batches until ctx ends. It waits for the lead if begin did not get it.
 func (w *writer) run(ctx context.Context) {
 	defer close(w.ended)
+	failures := 0 // one after another, to take the lead
 	for ctx.Err() == nil {
 		if w.state.Load() == stateWriting {
 			w.batches(ctx)
 			continue
 		}
-		if w.pause(ctx); ctx.Err() != nil {
+		if w.pause(ctx, tryAgain*time.Duration(1+min(failures, 4))); ctx.Err() != nil {
 			break
 		}
 		if w.lead != nil && w.lead.isLost() {
@@ -194,6 +195,9 @@ func (w *writer) run(ctx context.Context) {
 			again = w.settle
 		}
 		err := again()
+		if failures++; err == nil || !taking || errors.Is(err, errBusy) {
+			failures = 0
+		}
 		if err != nil && taking && w.lead != nil { // Tessera would sign what settle refuses
 			err = errors.Join(err, w.giveUp())
 		}
@@ -201,6 +205,9 @@ func (w *writer) run(ctx context.Context) {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
 		case errors.Is(err, errBusy):
+			w.become(stateStandby)
+		case errors.As(err, new(*otherKey)): // this server leads never again, and reads go on
+			w.log.complain("this server cannot write", err)
 			w.become(stateStandby)
 		default:
 			w.log.complain("the log cannot be written to", err)
@@ -213,8 +220,8 @@ func (w *writer) run(ctx context.Context) {
 }
 
 // pause waits, and refuses drafts meanwhile.
-func (w *writer) pause(ctx context.Context) {
-	end := time.NewTimer(tryAgain)
+func (w *writer) pause(ctx context.Context, wait time.Duration) {
+	end := time.NewTimer(wait)
 	defer end.Stop()
 	for {
 		select {
