@@ -125,12 +125,7 @@ func (m *imports) copy(ctx context.Context) error {
 	if whole, err := m.whole(has); err != nil || whole {
 		return errors.Join(err, m.compare())
 	}
-	first, err := m.source.Entry(ctx, 0)
-	if err != nil {
-		return err
-	}
 	m.writer = newWriter(m.store, m.signer, time.Now, m.log, nil)
-	m.writer.first = &item{first.Record, first.Line.Entry}
 	if err := m.writer.takeLead(); err != nil {
 		return stopFirst(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -19,8 +18,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
-
-	"github.com/fiador/fiador/kernel/canon"
 )
 
 const (
@@ -216,11 +213,6 @@ func (d *database) sizes() (next, integrated int64, err error) {
 		err = nil
 	}
 	return next, integrated, err
-}
-
-// putBlob and the others of the bucket are evidence.
-func (d *database) putBlob(h canon.ContentHash, content io.Reader) error {
-	return d.bucket.putBlob(h, content)
 }
 
 // lead takes the lock, and a new epoch, which ends the right of the writer before.

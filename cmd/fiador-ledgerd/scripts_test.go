@@ -176,7 +176,6 @@ func (s *servers) adopt(p *place) {
 		items = append(items, it)
 	}
 	writer := newWriter(store, signer, time.Now, log, nil)
-	writer.first = &items[0]
 	check(s.t, writer.takeLead())
 	check(s.t, writer.record(items[writer.lead.claims.count():]))
 	blobs, err := filepath.Glob(filepath.Join(s.folder, "evidence/sha256/*/*"))

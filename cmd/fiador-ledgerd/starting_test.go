@@ -71,6 +71,25 @@ func TestOtherTreeTaken(t *testing.T) {
 	second.refused("a record", second.post(begun("run-1")), 500, "storage")
 }
 
+// TestBegunWithOtherKey: a new log whose genesis names another key gets no origin.json.
+func TestBegunWithOtherKey(t *testing.T) { over(t, testBegunWithOtherKey) }
+
+func testBegunWithOtherKey(t *testing.T, p *place) {
+	check(t, p.start(config{}).stop())
+	if p.dsn != "" {
+		query(t, p.dsn, "DELETE FROM FiadorDocuments")
+	} else {
+		check(t, os.Remove(filepath.Join(p.dir, "origin.json"))) // as a kill before it leaves
+	}
+	other := *p
+	other.key = newPlace(t).key
+	if r, err := other.tryStart(config{}); err == nil || !strings.Contains(err.Error(), p.keys.Now().String()) {
+		t.Fatalf("started: %v\n%s", err, r.stderr)
+	}
+	r := p.start(config{})
+	r.accepted(begun("run-1"), r.post(begun("run-1")))
+}
+
 // slow keeps a server from opening the log until release is called.
 func (p *place) slow() (release func()) {
 	p.t.Helper()

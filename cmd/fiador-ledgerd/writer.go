@@ -33,9 +33,8 @@ type writer struct {
 	state  atomic.Int32
 	claims atomic.Pointer[claims] // of the lead, for reading
 
-	first *item    // of an import: the genesis of the folder
-	lead  *lead    // nil while another server writes
-	held  []*draft // for the next batch
+	lead *lead    // nil while another server writes
+	held []*draft // for the next batch
 }
 
 // The states of a writer.
@@ -452,8 +451,8 @@ func (w *writer) settle() error {
 	if open, err = w.adopt(open, size); err != nil {
 		return err
 	}
-	if w.first != nil {
-		return nil // an import adds the entries
+	if w.store.who().importing {
+		return nil // the import adds the entries
 	}
 	if size == 0 && len(open) == 0 {
 		if !w.lead.fresh {
@@ -466,6 +465,9 @@ func (w *writer) settle() error {
 			return err
 		}
 		open = []item{it}
+	}
+	if err := w.begunByKey(open, size); err != nil {
+		return err
 	}
 	if err := w.record(open); err != nil {
 		return err
@@ -485,6 +487,30 @@ func (w *writer) settle() error {
 	}
 	w.claims.Store(&claims)
 	w.become(stateWriting)
+	return nil
+}
+
+// begunByKey refuses a new log whose genesis names another key: a server with that key was
+// killed before it wrote origin.json.
+func (w *writer) begunByKey(open []item, size int64) error {
+	if !w.lead.fresh {
+		return nil
+	}
+	var genesis item
+	if size == 0 {
+		genesis = open[0]
+	} else {
+		entry, err := w.lead.tree.entry(0, size)
+		if err != nil {
+			return err
+		}
+		if genesis, err = parseItem(entry); err != nil {
+			return err
+		}
+	}
+	if key := genesis.record.Key; key != w.signer.Verifier().String() {
+		return &otherKey{w.signer.Origin(), key}
+	}
 	return nil
 }
 
