@@ -51,7 +51,8 @@ const usage = `usage:
   fiador-ledgerd token NAME --may append|read [--clients FILE]
 
 STORAGE is --posix DIR, or --mysql DSN --s3 URL:
-  DSN  USER:PASSWORD@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE
+  DSN  USER@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE;
+       the password is in the variable FIADOR_LEDGERD_MYSQL_PASSWORD
   URL  s3://BUCKET[?endpoint=https://HOST:PORT&region=REGION]
 `
 
@@ -68,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			quiet(&printer{to: io.Discard}) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
 		case "check":
+			quiet(&printer{to: io.Discard})
 			err = checkLog(args[1:], stdout, log, time.Now)
 		case "rotate-key":
 			quiet(&printer{to: io.Discard})

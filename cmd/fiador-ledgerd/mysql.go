@@ -123,11 +123,15 @@ func (d database) with(dsn, s3 string, id identity, do func(context.Context, *sq
 func parseDSN(dsn string) (*mysql.Config, error) {
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil || c.DBName == "" || c.Net != "tcp" && c.Net != "unix" {
-		return nil, errors.New("--mysql is USER:PASSWORD@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE")
+		return nil, errors.New("--mysql is USER@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE; the password is in " + envPassword)
 	}
 	host, _, _ := net.SplitHostPort(c.Addr)
 	ip, err := netip.ParseAddr(host)
-	if c.Net == "tcp" && c.TLSConfig == "" && host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	away := c.Net == "tcp" && host != "localhost" && (err != nil || !ip.IsLoopback())
+	if away && (c.TLSConfig == "preferred" || c.TLSConfig == "skip-verify") {
+		return nil, errors.New("--mysql names another machine and a tls that anybody between can end: use ?tls=true")
+	}
+	if away && c.TLSConfig == "" {
 		return nil, errors.New("--mysql names another machine and no TLS: add ?tls=true to the DSN, or ?tls=false if the network between them is yours alone")
 	}
 	if c.Passwd == "" {

@@ -414,6 +414,8 @@ func TestStorageFlags(t *testing.T) {
 		{"--mysql is USER", []string{"--mysql", "user:S3cret/log", "--s3", s3}},
 		{"--mysql is USER", []string{"--mysql", "user:S3cret@tcp(127.0.0.1)/", "--s3", s3}},
 		{"no TLS", []string{"--mysql", "user:S3cret@tcp(db.example:3306)/log", "--s3", s3}},
+		{"use ?tls=true", []string{"--mysql", "user:S3cret@tcp(db.example:3306)/log?tls=preferred", "--s3", s3}},
+		{"use ?tls=true", []string{"--mysql", "user:S3cret@tcp(db.example:3306)/log?tls=skip-verify", "--s3", s3}},
 		{"database", []string{"--mysql", good, "--s3", s3}},
 	} {
 		args := append(append([]string{"serve"}, c.args...), p.args()[2:]...)
@@ -431,6 +433,18 @@ func TestStorageFlags(t *testing.T) {
 		if _, err := openBucket(address); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "S3cret") {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// An endpoint of the environment is held to the same rules.
+func TestEndpointOfEnvironment(t *testing.T) {
+	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "http://s3.example")
+			if _, err := openBucket("s3://bucket?region=us-east-1"); err == nil || !strings.Contains(err.Error(), "without TLS") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -85,6 +85,11 @@ func openBucket(address string) (*bucket, error) {
 	}
 	b := &bucket{name: u.Host, config: config}
 	b.client = awss3.NewFromConfig(config, b.options)
+	if used := b.client.Options().BaseEndpoint; used != nil { // perhaps of AWS_ENDPOINT_URL or a file
+		if err := checkEndpoint(*used); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := b.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: &b.name}); err != nil {
 		return nil, fmt.Errorf("the bucket %s cannot be used; make it first, and set the credentials AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", b.name, err)
 	}
@@ -95,18 +100,23 @@ func openBucket(address string) (*bucket, error) {
 func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("the endpoint in --s3 is no https URL without user, query and fragment")
+		return errors.New("the endpoint of S3 is no https URL without user, query and fragment")
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return errors.New("the endpoint in --s3 is http: without TLS only a loopback address is allowed")
+		return errors.New("the endpoint of S3 is http: without TLS only a loopback address is allowed")
 	}
 	return nil
 }
 
 // options are those of every client, Tessera's too. With an endpoint of its own, the bucket
 // is a part of the path, and not of the name of the host.
-func (b *bucket) options(o *awss3.Options) { o.UsePathStyle = b.config.BaseEndpoint != nil }
+func (b *bucket) options(o *awss3.Options) {
+	if b.config.BaseEndpoint != nil {
+		o.BaseEndpoint = b.config.BaseEndpoint // and not the one of AWS_ENDPOINT_URL_S3
+	}
+	o.UsePathStyle = o.BaseEndpoint != nil
+}
 
 // absent makes the error of a missing object fs.ErrNotExist.
 func absent(err error) error {
