@@ -220,3 +220,17 @@ func TestMergeCheckpoints(t *testing.T) {
 		}
 	}
 }
+
+// TestSealNote: the note of a seal vouches for its tree as the seal does, and for no other.
+func TestSealNote(t *testing.T) {
+	s := newSigner(t, 1)
+	root := tlog.RecordHash([]byte("entry"))
+	seal, err := s.Seal(7, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := seal.Note(testOrigin)
+	if v := s.Verifier(); !v.Vouches(n, 7, root) || v.Vouches(n, 8, root) || newSigner(t, 2).Verifier().Vouches(n, 7, root) {
+		t.Errorf("%s", n)
+	}
+}

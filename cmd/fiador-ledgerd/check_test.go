@@ -11,7 +11,7 @@ import (
 )
 
 func (p *place) checkArgs() []string {
-	return []string{"check", "--posix", p.dir, "--origin", testOrigin, "--key", p.key}
+	return append([]string{"check"}, p.named()...)
 }
 
 // finds runs check, and fails the test unless it has a finding with a word and a text. It
@@ -64,6 +64,7 @@ func TestCheck(t *testing.T) {
 		{"an entry", "do not lead to its root", func(p *place) {
 			p.change("log/tile/entries/000.p/4", func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},
+		{"no log", "origin.json says that it had", func(p *place) { check(t, os.RemoveAll(filepath.Join(p.dir, nameLog))) }},
 		{"no bundle", "put the log back from one copy", func(p *place) { check(t, os.RemoveAll(filepath.Join(p.dir, "log/tile/entries"))) }},
 		{"an old copy", "it promises 4 entries, and the log has 3", func(p *place) {
 			p.change("log/.state/treeState", func(b []byte) []byte { return bytes.Replace(b, []byte(`"size":4`), []byte(`"size":3`), 1) })
@@ -99,19 +100,29 @@ func TestCheck(t *testing.T) {
 // TestCheckBesideServer: check works while a server writes, and finds no fault.
 func TestCheckBesideServer(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	r := p.process()
-	l := &load{promised: map[int64]string{}}
-	all := l.run(r, "run", 8)
-	for range 12 {
-		said := says(t, 0, "one writes to this log now", p.checkArgs()...)
-		if strings.Contains(said, "BAD") {
-			t.Error(said)
-		}
+	for _, storage := range []string{"folder", "database"} {
+		t.Run(storage, func(t *testing.T) {
+			p := newPlaceIn(t, storage)
+			says(t, 0, "there is no log yet", p.checkArgs()...)
+			r := p.process()
+			l := &load{promised: map[int64]string{}}
+			all := l.run(r, "run", 8)
+			for range 12 {
+				said := says(t, 0, "one writes to this log now", p.checkArgs()...)
+				if strings.Contains(said, "BAD") {
+					t.Error(said)
+				}
+			}
+			check(t, r.stop())
+			all.Wait()
+			said := says(t, 0, "none writes to this log now", p.checkArgs()...)
+			for _, text := range []string{"its root is the one of the first", "entries have their claims", "it signs for", "the last entry is of"} {
+				if !strings.Contains(said, text) {
+					t.Errorf("no %q:\n%s", text, said)
+				}
+			}
+		})
 	}
-	check(t, r.stop())
-	all.Wait()
-	says(t, 0, "none writes to this log now", p.checkArgs()...)
 }
 
 func (p *place) change(name string, how func([]byte) []byte) {

@@ -104,12 +104,17 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-func (p *place) args(more ...string) []string {
+// named returns the flags that name the log.
+func (p *place) named(more ...string) []string {
 	storage := []string{"--posix", p.dir}
 	if p.dsn != "" {
 		storage = []string{"--mysql", p.dsn, "--s3", p.s3}
 	}
-	return append(storage, append([]string{"--origin", testOrigin, "--key", p.key, "--listen", "127.0.0.1:0", "--clients", p.file}, more...)...)
+	return append(append(storage, "--origin", testOrigin, "--key", p.key), more...)
+}
+
+func (p *place) args(more ...string) []string {
+	return append(p.named(), append([]string{"--listen", "127.0.0.1:0", "--clients", p.file}, more...)...)
 }
 
 // running is a server, in this process or in its own.

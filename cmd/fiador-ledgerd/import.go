@@ -75,7 +75,7 @@ func importLedger(ctx context.Context, args []string, stdout io.Writer, log *pri
 	if m.signer, err = m.where.signer(m.key); err != nil {
 		return err
 	}
-	err = disk.Move(ctx, m.folder, m.signer, *address, disk.Options{Now: time.Now, Wait: folderWait}, func() error { return m.copy(ctx) })
+	err = disk.Move(ctx, m.folder, m.signer, *address, disk.Options{Now: time.Now, Wait: folderWait}, func(again bool) error { return m.copy(ctx, again) })
 	if err == nil {
 		err = m.complete()
 	}
@@ -99,8 +99,9 @@ func checkAddress(text string) error {
 	return errors.New("--url is the https URL that clients will use, as https://log.example.com; http is for loopback alone")
 }
 
-// copy makes the log the same as the folder, whose lock is held.
-func (m *imports) copy(ctx context.Context) error {
+// copy makes the log the same as the folder, whose lock is held. A folder that has moved before
+// is not copied into another log.
+func (m *imports) copy(ctx context.Context, again bool) error {
 	if err := m.verify(ctx); err != nil {
 		return err
 	}
@@ -122,8 +123,14 @@ func (m *imports) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if whole, err := m.whole(has); err != nil || whole {
-		return errors.Join(err, m.compare())
+	whole, unfinished, err := m.state(has)
+	switch {
+	case err != nil:
+		return err
+	case whole:
+		return m.compare()
+	case again && !unfinished:
+		return errors.New("the folder has moved before, and not into this log; name the storage of the log that has it")
 	}
 	m.writer = newWriter(m.store, m.signer, time.Now, m.log, nil)
 	if err := m.writer.takeLead(); err != nil {
@@ -191,19 +198,19 @@ func (m *imports) begins(ctx context.Context, log *reading, size int64) error {
 	return err
 }
 
-// whole says whether an earlier import has ended: the log has all of the folder, and servers
-// may have added to it. An unfinished one has at most the record of signable more.
-func (m *imports) whole(has int64) (bool, error) {
-	_, err := m.store.document(nameImport)
-	switch unfinished := err == nil; {
+// state says whether an earlier import has ended: the log has all of the folder, and servers may
+// have added to it. An unfinished one has at most the record of signable more.
+func (m *imports) state(has int64) (whole, unfinished bool, err error) {
+	_, err = m.store.document(nameImport)
+	switch unfinished = err == nil; {
 	case !unfinished && !errors.Is(err, fs.ErrNotExist):
-		return false, err
+		return false, false, err
 	case !unfinished && !m.store.who().fresh && has >= m.size:
-		return true, nil
+		return true, false, nil
 	case has > m.size && (!unfinished || has > m.size+1 || m.keys[len(m.keys)-1].Size <= m.size):
-		return false, fmt.Errorf("the log has %d entries, and the folder %d: it is no beginning of the folder; name a new log", has, m.size)
+		return false, unfinished, fmt.Errorf("the log has %d entries, and the folder %d: it is no beginning of the folder; name a new log", has, m.size)
 	}
-	return false, nil
+	return false, unfinished, nil
 }
 
 // fill adds to the log what it does not have.

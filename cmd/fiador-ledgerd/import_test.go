@@ -104,7 +104,7 @@ func (f *folder) grown(size int64) {
 }
 
 func (f *folder) args(more ...string) []string {
-	return append([]string{"import", f.dir, "--posix", f.place.dir, "--origin", testOrigin, "--key", f.place.key, "--url", newAddress}, more...)
+	return append(append([]string{"import", f.dir}, f.place.named("--url", newAddress)...), more...)
 }
 
 // says runs a command in this process, and fails the test unless it ends so.
@@ -159,65 +159,69 @@ func TestImport(t *testing.T) {
 		sizes = append(sizes, 70_000)
 	}
 	for _, size := range sizes {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			p.t = t
-			f := p.folder()
-			if size < 1000 {
-				if size > 1 {
-					f.decide("decided-1", "decided-2")
-					f.grow(size)
-				}
-			} else {
-				f.grown(size)
-			}
-			old := f.checkpoint()
-			if old.Size != size {
-				t.Fatalf("%d entries", old.Size)
-			}
-			receipts := f.receipts(0, size/2, size-1)
-			says(t, 0, fmt.Sprintf("%d entries, of which %d were added", size, size), f.args()...)
-			f.refuses()
-			says(t, 0, "of which 0 were added", f.args()...) // once more
-
-			r := p.process("--public-read")
-			r.log(size)
-			if got, err := r.keys.OpenCheckpoint(r.get("/checkpoint").body); err != nil || got.Size != size || got.Root != old.Root {
-				t.Errorf("the checkpoint of the server: %+v, %v", got, err)
-			}
-			m := r.machine(t, "ci")
-			m.says(0, fmt.Sprintf("%d kept, 0 lost", min(size, 3)), "ledger", "check-receipts", receipts, "--key", m.key)
-			m.says(0, "CLEAN", "ledger", "verify", "--tiles", "--evidence", "--key", m.key)
-			m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "new")
-			// A run of the folder cannot be recorded once more.
-			if size > 1 && size < 1000 {
-				if got := r.post(begun("decided-1")); got.Error != "ended" {
-					t.Errorf("a run of the folder: %d %s", got.status, got.body)
-				}
-			}
-			// The folder can be read, and its program names the new address.
-			folder := *m
-			folder.url = f.dir
-			folder.says(0, "CLEAN", "ledger", "verify", "--key", m.key)
-			private, err := os.ReadFile(p.key)
-			check(t, err)
-			folder.key = strings.TrimSpace(string(private))
-			folder.says(2, "--ledger "+newAddress, "run", "intent.json")
-			check(t, r.stop())
-			p.fsck()
-			// Even now the import knows that it has ended.
-			says(t, 0, "of which 0 were added", f.args()...)
-		})
+		for _, storage := range []string{"folder", "database"} {
+			t.Run(fmt.Sprintf("%d in a %s", size, storage), func(t *testing.T) {
+				t.Parallel()
+				importAll(t, newPlaceIn(t, storage), size)
+			})
+		}
 	}
+}
+
+func importAll(t *testing.T, p *place, size int64) {
+	f := p.folder()
+	if size < 1000 {
+		if size > 1 {
+			f.decide("decided-1", "decided-2")
+			f.grow(size)
+		}
+	} else {
+		f.grown(size)
+	}
+	old := f.checkpoint()
+	if old.Size != size {
+		t.Fatalf("%d entries", old.Size)
+	}
+	receipts := f.receipts(0, size/2, size-1)
+	says(t, 0, fmt.Sprintf("%d entries, of which %d were added", size, size), f.args()...)
+	f.refuses()
+	says(t, 0, "of which 0 were added", f.args()...) // once more
+
+	r := p.process("--public-read")
+	r.log(size)
+	if got, err := r.keys.OpenCheckpoint(r.get("/checkpoint").body); err != nil || got.Size != size || got.Root != old.Root {
+		t.Errorf("the checkpoint of the server: %+v, %v", got, err)
+	}
+	m := r.machine(t, "ci")
+	m.says(0, fmt.Sprintf("%d kept, 0 lost", min(size, 3)), "ledger", "check-receipts", receipts, "--key", m.key)
+	m.says(0, "CLEAN", "ledger", "verify", "--tiles", "--evidence", "--key", m.key)
+	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "new")
+	// A run of the folder cannot be recorded once more.
+	if size > 1 && size < 1000 {
+		if got := r.post(begun("decided-1")); got.Error != "ended" {
+			t.Errorf("a run of the folder: %d %s", got.status, got.body)
+		}
+	}
+	// The folder can be read, and its program names the new address.
+	folder := *m
+	folder.url = f.dir
+	folder.says(0, "CLEAN", "ledger", "verify", "--key", m.key)
+	private, err := os.ReadFile(p.key)
+	check(t, err)
+	folder.key = strings.TrimSpace(string(private))
+	folder.says(2, "--ledger "+newAddress, "run", "intent.json")
+	check(t, r.stop())
+	p.fsck()
+	// Even now the import knows that it has ended.
+	says(t, 0, "of which 0 were added", f.args()...)
 }
 
 // TestImportRotated: the log knows the earlier keys of the folder, whether it ends with the
 // rotation or not.
 func TestImportRotated(t *testing.T) {
 	t.Parallel()
-	for _, after := range []int{0, 1, 300} {
-		p := newPlace(t)
+	for i, after := range []int{0, 1, 300, 0} {
+		p := newPlaceIn(t, []string{"folder", "database"}[i/3])
 		f := p.folder()
 		f.grow(3)
 		receipts := f.receipts(0, 2)
@@ -232,7 +236,7 @@ func TestImportRotated(t *testing.T) {
 		}
 		old := f.checkpoint()
 		says(t, 2, "the key is not the one", f.args()...)
-		if _, err := os.Stat(p.dir); err == nil {
+		if _, err := os.Stat(p.dir); p.dsn == "" && err == nil {
 			t.Error("the log was made")
 		}
 		first := p.keys
@@ -276,7 +280,12 @@ func (p *place) nextKey() string {
 // server starts on the log, and the folder has all that it had.
 func TestImportKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	for _, storage := range []string{"folder", "database"} {
+		t.Run(storage, func(t *testing.T) { killImports(t, newPlaceIn(t, storage)) })
+	}
+}
+
+func killImports(t *testing.T, p *place) {
 	f := p.folder()
 	size := int64(6000)
 	if rehearsal.Full() {
@@ -342,7 +351,7 @@ func TestImportRefused(t *testing.T) {
 		{"another origin", "--origin is", func(f *folder) []string { return f.args("--origin", "example.com/other") }},
 		{"a locked folder", "another process holds the ledger's lock", func(f *folder) []string {
 			started, end := make(chan bool), make(chan bool)
-			go disk.Move(context.Background(), f.dir, f.key, newAddress, disk.Options{Now: time.Now}, func() error {
+			go disk.Move(context.Background(), f.dir, f.key, newAddress, disk.Options{Now: time.Now}, func(bool) error {
 				close(started)
 				<-end
 				return errors.New("not moved")
@@ -379,8 +388,17 @@ func TestImportRefused(t *testing.T) {
 			check(t, r.stop())
 			return f.args()
 		}},
+		{"a failed append", "fiador ledger repair", func(f *folder) []string {
+			check(t, os.WriteFile(filepath.Join(f.dir, ".state/poison"), []byte("full\n"), 0o644))
+			return f.args()
+		}},
+		{"moved into another log", "not into this log", func(f *folder) []string {
+			check(t, disk.Move(t.Context(), f.dir, f.key, newAddress, disk.Options{Now: time.Now}, func(bool) error { return nil }))
+			check(t, os.Mkdir(f.place.dir, 0o700))
+			return f.args()
+		}},
 		{"moved elsewhere", "has moved to https://elsewhere.example", func(f *folder) []string {
-			check(t, disk.Move(t.Context(), f.dir, f.key, "https://elsewhere.example", disk.Options{Now: time.Now}, func() error { return nil }))
+			check(t, disk.Move(t.Context(), f.dir, f.key, "https://elsewhere.example", disk.Options{Now: time.Now}, func(bool) error { return nil }))
 			return f.args()
 		}},
 	} {

@@ -49,6 +49,15 @@ const usage = `usage:
                        [--tls-cert FILE --tls-key FILE] [--public-read] [--witness-policy FILE]
   fiador-ledgerd key --origin NAME --key FILE
   fiador-ledgerd token NAME --may append|read [--clients FILE]
+  fiador-ledgerd check STORAGE --origin NAME --key FILE
+  fiador-ledgerd import LEDGER STORAGE --origin NAME --key FILE --url URL
+  fiador-ledgerd rotate-key STORAGE --origin NAME --key OLD --next NEW
+
+check says what is known of a log, and changes nothing; it works beside a server.
+import moves a ledger from a folder to a log, byte for byte. The folder then takes
+no more records and names the URL. rotate-key gives a log another key, which key has
+made. No server may run meanwhile. What was killed can be started again.
+A command ends with 0, or with 2 if it could not be done or check found a fault.
 
 STORAGE is --posix DIR, or --mysql DSN --s3 URL:
   DSN  USER@tcp(HOST:PORT)/DATABASE?tls=true, or USER@unix(SOCKET)/DATABASE;

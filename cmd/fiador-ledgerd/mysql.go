@@ -12,12 +12,15 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/go-sql-driver/mysql"
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/fiador/fiador/ledger"
 )
 
 const (
@@ -40,7 +43,8 @@ type database struct {
 	*bucket
 	config *mysql.Config
 	db     *sql.DB
-	epoch  int64 // of this writer
+	epoch  int64                  // of this writer
+	origin atomic.Pointer[[]byte] // origin.json as it was read last
 }
 
 // The tables of a log besides those of Tessera. The row of FiadorLog says how many leading
@@ -55,7 +59,7 @@ var tables = []string{
 
 // openDatabase opens a log, or makes its tables.
 func openDatabase(dsn, s3 string, id identity) (*database, error) {
-	return database{}.with(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+	return connect(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		for i, table := range tables {
 			if i == 0 && hasTables(ctx, db) == nil {
 				break // a database that is read-only now serves readers
@@ -70,7 +74,7 @@ func openDatabase(dsn, s3 string, id identity) (*database, error) {
 
 // lookDatabase opens a log that is there.
 func lookDatabase(dsn, s3 string, id identity) (*database, error) {
-	return database{}.with(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+	return connect(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		err := hasTables(ctx, db)
 		if id.checking && errors.Is(err, errNoLog) {
 			err = nil // the rest can be looked at
@@ -95,13 +99,13 @@ func noTable(err error) bool {
 	return errors.As(err, &known) && known.Number == 1146
 }
 
-// with opens a log after do has prepared its database.
-func (d database) with(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
+// connect opens a log after do has prepared its database.
+func connect(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	d.identity, d.config = id, config
+	d := &database{identity: id, config: config}
 	if d.db, err = d.open(idleSession); err != nil {
 		return nil, err
 	}
@@ -111,12 +115,12 @@ func (d database) with(dsn, s3 string, id identity, do func(context.Context, *sq
 		d.bucket, err = openBucket(s3)
 	}
 	if err == nil {
-		err = d.identity.read(&d, false)
+		err = d.identity.read(d, false)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.db.Close())
 	}
-	return &d, nil
+	return d, nil
 }
 
 // parseDSN reads a DSN. Its errors show nothing of it.
@@ -169,8 +173,14 @@ func (d *database) document(name string) ([]byte, error) {
 	defer cancel()
 	var text []byte
 	err := d.db.QueryRowContext(ctx, "SELECT text FROM FiadorDocuments WHERE name = ?", name).Scan(&text)
-	if errors.Is(err, sql.ErrNoRows) || noTable(err) {
-		err = fs.ErrNotExist
+	switch {
+	case errors.Is(err, sql.ErrNoRows), noTable(err):
+		return nil, fs.ErrNotExist
+	case name != ledger.NameOrigin:
+	case err == nil:
+		d.origin.Store(&text)
+	case d.origin.Load() != nil:
+		return *d.origin.Load(), nil // for readers: nothing is written while the database is gone
 	}
 	return text, err
 }
@@ -198,7 +208,13 @@ func (d *database) setDocument(name string, text []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	if name == ledger.NameOrigin {
+		d.origin.Store(&text)
+	}
+	return nil
 }
 
 // size returns the number of entries that are in the tiles.
@@ -242,6 +258,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 			return fail(err)
 		}
 	}
+	d.origin.Store(nil) // a writer needs the one of now
 	if err := d.identity.read(d, true); err != nil {
 		return fail(err)
 	}

@@ -121,6 +121,7 @@ func TestFencedWriter(t *testing.T) {
 	}
 	rec = failedRun("run-1")
 	second.accepted(rec, second.retry(rec))
+	check(t, first.stop())
 	check(t, second.stop())
 	if third := p.start(config{}); third.retry(rec).Index != 5 {
 		t.Error("after a new start the end of run-1 is another one")
@@ -164,6 +165,9 @@ func TestDatabaseKilled(t *testing.T) {
 		}
 		if got := r.get("/checkpoint"); got.status != 200 {
 			t.Errorf("reading without a database: %d %s", got.status, got.body)
+		}
+		if got := r.get("/origin.json"); got.status != 200 {
+			t.Errorf("origin.json without a database: %d %s", got.status, got.body)
 		}
 		check(t, m.start())
 		rec := begun(fmt.Sprintf("run-after-%d", i))

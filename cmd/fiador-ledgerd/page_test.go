@@ -51,7 +51,7 @@ func TestPage(t *testing.T) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	said, readErr := os.ReadFile(out.Name())
 	check(t, readErr)
-	if err != nil || !strings.Contains(string(said), "1 receipt: 1 kept, 0 lost") {
+	if err != nil || !strings.Contains(string(said), "1 receipt: 1 kept, 0 lost") || !strings.Contains(string(said), "\nmoved\n") {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

@@ -31,7 +31,7 @@ func killedAt(step string) int {
 }
 
 func (p *place) rotation(next string) []string {
-	return append(append([]string{"rotate-key"}, p.args()[:len(p.args())-4]...), "--next", next)
+	return append([]string{"rotate-key"}, p.named("--next", next)...)
 }
 
 // rotated returns the place with the next key.
@@ -48,7 +48,12 @@ func (p *place) rotated(next string, size int64) *place {
 // are kept. A record that is sent again is acknowledged by the later key.
 func TestRotateKey(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	for _, storage := range []string{"folder", "database"} {
+		t.Run(storage, func(t *testing.T) { rotateTwice(t, newPlaceIn(t, storage)) })
+	}
+}
+
+func rotateTwice(t *testing.T, p *place) {
 	server := p.process("--public-read")
 	a, b := server.machine(t, "ci"), server.machine(t, "ci")
 	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof")
@@ -110,9 +115,9 @@ func TestRotateKeyKilled(t *testing.T) {
 		step string
 		next bool // the new key is the key of the log
 	}{{"covered", false}, {"planned", false}, {"claimed", false}, {"added", true}, {"recorded", true}, {"begun", true}} {
-		for _, how := range []string{"serve", "rotate", "other"} {
+		for _, how := range []string{"serve", "rotate", "other", "database"} {
 			t.Run(c.step+" "+how, func(t *testing.T) {
-				p := newPlace(t)
+				p := newPlaceIn(t, how)
 				r := p.start(config{})
 				first := r.post(begun("run-1"))
 				r.accepted(begun("run-1"), first)
@@ -125,13 +130,12 @@ func TestRotateKeyKilled(t *testing.T) {
 				}
 				q := p.rotated(next, 4)
 				works, fails, size := p, q, int64(2)
-				if c.next {
+				if c.next || how == "database" && c.step == "added" {
 					works, fails, size = q, p, 4
 				}
 				switch how {
 				case "other":
-					stderr := says(t, 2, works.keys.Now().String(), fails.serve()...)
-					_ = stderr
+					says(t, 2, works.keys.Now().String(), fails.serve()...)
 				case "rotate":
 					says(t, 0, "the key signs from 4 entries on", p.rotation(next)...)
 					works, size = q, 4

@@ -457,7 +457,7 @@ func TestRefusedStarts(t *testing.T) {
 	}{
 		{"no arguments", "is missing", func(p *place) []string { return []string{"serve"} }},
 		{"no command", "key or token", func(p *place) []string { return nil }},
-		{"an unknown flag", "-mysql", func(p *place) []string { return append(p.serve(), "--mysql", "x") }},
+		{"an unknown flag", "-sql", func(p *place) []string { return append(p.serve(), "--sql", "x") }},
 		{"a certificate alone", "come together", func(p *place) []string { return append(p.serve(), "--tls-cert", "x") }},
 		{"an argument", "\"x\" is not expected", func(p *place) []string { return append(p.serve(), "x") }},
 		{"every address", "only a loopback address", func(p *place) []string { return append(p.serve(), "--listen", ":0") }},

@@ -517,8 +517,12 @@ func (w *writer) begunByKey(open []item, size int64) error {
 // signable adds a record if the log ends with the rotation to the key, which cannot sign that
 // tree. So the key signs a checkpoint over all entries.
 func (w *writer) signable() error {
-	if keys := w.store.who().keys; keys[len(keys)-1].Size <= w.lead.claims.count() {
+	keys, count := w.store.who().keys, w.lead.claims.count()
+	switch since := keys[len(keys)-1].Size; {
+	case since <= count:
 		return nil
+	case since > count+1:
+		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back", count, since)
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
 	repair.Stamp(w.now(), w.lead.claims.last())

@@ -44,8 +44,8 @@ func (l *Log) moved() error {
 
 // Move calls do while it holds the lock of the ledger. Then it marks the folder as moved to an
 // address, and the folder takes no more records. A ledger that has moved to this address before
-// can be moved again, so that a move that was interrupted can go on.
-func Move(ctx context.Context, dir string, key *ledger.Signer, address string, o Options, do func() error) (err error) {
+// can be moved again, so that a move that was interrupted can go on; do is told so.
+func Move(ctx context.Context, dir string, key *ledger.Signer, address string, o Options, do func(again bool) error) (err error) {
 	if len(address) > maxAddress {
 		return fmt.Errorf("the new address has more than %d characters", maxAddress)
 	}
@@ -63,10 +63,15 @@ func Move(ctx context.Context, dir string, key *ledger.Signer, address string, o
 		return err
 	}
 	defer func() { err = errors.Join(err, truth.Unlock(), truth.Close()) }()
-	if err := inTurn(l.poisoned, do); err != nil {
+	if err := l.poisoned(); err != nil {
 		return err
 	}
-	if _, err := f.Lstat(namePoison); err == nil {
+	_, err = f.Lstat(namePoison)
+	again := err == nil
+	if err := do(again); err != nil {
+		return err
+	}
+	if again {
 		return f.SyncDir(nameState)
 	}
 	return mark(f, address)

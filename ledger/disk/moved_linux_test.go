@@ -19,7 +19,7 @@ func TestMove(t *testing.T) {
 	dir := duplicate(t, sized(t, 3))
 	before := opened(t, dir, at(noon))
 	failed := errors.New("the server is full")
-	if err := Move(t.Context(), dir, signer(), address, at(noon), func() error { return failed }); !errors.Is(err, failed) {
+	if err := Move(t.Context(), dir, signer(), address, at(noon), func(bool) error { return failed }); !errors.Is(err, failed) {
 		t.Fatalf("%v", err)
 	}
 	_, err := before.Append(t.Context(), decision("still"))
@@ -31,11 +31,14 @@ func TestMove(t *testing.T) {
 	ok(t, err)
 	held := 0
 	for range 2 { // the second move goes on
-		ok(t, Move(t.Context(), dir, signer(), address, at(noon), func() error {
+		ok(t, Move(t.Context(), dir, signer(), address, at(noon), func(again bool) error {
+			if again != (held == 1) {
+				t.Errorf("again: %t", again)
+			}
 			held++
 			o := at(noon)
 			o.Wait = time.Millisecond
-			if err := Move(t.Context(), dir, signer(), address, o, func() error { return nil }); !errors.Is(err, ErrBusy) {
+			if err := Move(t.Context(), dir, signer(), address, o, func(bool) error { return nil }); !errors.Is(err, ErrBusy) {
 				t.Errorf("a second move at once: %v", err)
 			}
 			return nil
@@ -57,7 +60,7 @@ func TestMove(t *testing.T) {
 	moved("a new process", err)
 	_, err = Repair(t.Context(), dir, signer(), at(noon))
 	moved("repair", err)
-	moved("another address", Move(t.Context(), dir, signer(), address+"2", at(noon), func() error { return nil }))
+	moved("another address", Move(t.Context(), dir, signer(), address+"2", at(noon), func(bool) error { return nil }))
 	if err := os.Remove(filepath.Join(dir, namePoison)); err == nil {
 		t.Error("the mark can be removed as one of a failed append")
 	}

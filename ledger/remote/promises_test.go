@@ -71,6 +71,54 @@ func TestRotationWhileOpen(t *testing.T) {
 	}
 }
 
+// TestAckOfLaterKey: a record that is sent again after a rotation is acknowledged by the later
+// key. The same promise with another signature is no contradiction, and one of another leaf is.
+func TestAckOfLaterKey(t *testing.T) {
+	s := serve(t)
+	p := s.place(t, t.TempDir())
+	r := recording(t, p)
+	first, err := r.Append(t.Context(), decision("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.rotate()
+	s.fill(5)
+	again, err := r.Append(t.Context(), decision("one"))
+	if err != nil || !again.Again || again.Index != first.Index || bytes.Equal(again.Ack.Note, first.Ack.Note) {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	// Both notes at once: no reader has settled the first one.
+	for _, ack := range []*ledger.Ack{first.Ack, again.Ack, first.Ack} {
+		if err := r.remember(ack); err != nil {
+			t.Error(err)
+		}
+	}
+	other, err := s.key.Ack(first.Index, ledger.LeafHash([]byte("another entry")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.remember(&other); !errors.Is(err, ledger.ErrForked) {
+		t.Errorf("another leaf: %v", err)
+	}
+	// An earlier key acknowledges nothing that a later one has to sign.
+	s.twist = func(d *ledger.Recorded) {
+		a, _ := old.Ack(d.Index, ledger.LeafHash([]byte(d.Entry)))
+		d.Ack = string(a.Note)
+	}
+	if got, err := r.Append(t.Context(), decision("two")); err == nil {
+		t.Errorf("believed %+v", got)
+	}
+	s.twist = nil
+	if a, err := Audit(t.Context(), s.place(t, t.TempDir()), ledger.AuditOptions{}); err != nil || a.Size != 6 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	// Whoever trusts the later key alone believes its acks of earlier entries.
+	p.Key, p.State = s.key.Verifier(), t.TempDir()
+	if got, err := recording(t, p).Append(t.Context(), decision("one")); err != nil || got.Index != first.Index {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestRetiredKey: a key that a rotation has ended signs no checkpoint any more.
 func TestRetiredKey(t *testing.T) {
 	s := serve(t)
