@@ -37,7 +37,7 @@ const (
 type server struct {
 	store   storage
 	writer  *writer
-	public  bool        // everybody may read checkpoint, tiles and origin.json
+	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[clients]
 	log     *printer
 	blobs   places
