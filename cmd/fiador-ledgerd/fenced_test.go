@@ -197,3 +197,15 @@ func TestFence(t *testing.T) {
 		}
 	}
 }
+
+// An object that is larger than any file of a log is not read completely.
+func TestLargeObject(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	d := p.storage()
+	_, err := d.client.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &d.name, Key: aws.String("tile/0/000"), Body: bytes.NewReader(make([]byte, maxObject+1))})
+	check(t, err)
+	if b, err := d.resource("tile/0/000"); err == nil || !strings.Contains(err.Error(), "is larger") {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}

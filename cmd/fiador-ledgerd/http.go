@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,20 @@ type server struct {
 	clients atomic.Pointer[clients]
 	log     *printer
 	blobs   places
+	files   places
+	newest  newest
 }
+
+// newest is the checkpoint that was read last, for a moment. Whoever asks meanwhile waits for
+// the same one.
+type newest struct {
+	mu sync.Mutex
+	at time.Time
+	c  ledger.Checkpoint
+	f  *failure
+}
+
+const newestTime = 100 * time.Millisecond
 
 // places is how many things of a kind go on. Each blob needs an open file, and Tessera ends the
 // process when it cannot open one.
@@ -207,8 +221,19 @@ func (s *server) client(r *http.Request, right right) (client, *failure) {
 	return who, nil
 }
 
-// checkpoint reads the newest checkpoint.
+// checkpoint returns the newest checkpoint.
 func (s *server) checkpoint() (ledger.Checkpoint, *failure) {
+	n := &s.newest
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if time.Since(n.at) > newestTime {
+		n.c, n.f = s.readCheckpoint()
+		n.at = time.Now()
+	}
+	return n.c, n.f
+}
+
+func (s *server) readCheckpoint() (ledger.Checkpoint, *failure) {
 	text, err := s.store.resource("checkpoint")
 	if errors.Is(err, fs.ErrNotExist) {
 		return ledger.Checkpoint{}, busy("the log has no checkpoint yet")
@@ -262,6 +287,10 @@ func (s *server) getTile(w http.ResponseWriter, path string) *failure {
 	if err != nil || ledger.TilePath(t) != path {
 		return missing("there is no such tile")
 	}
+	if !s.files.enter() {
+		return busy("too many tiles are read")
+	}
+	defer s.files.leave()
 	c, f := s.checkpoint()
 	if f != nil {
 		return f

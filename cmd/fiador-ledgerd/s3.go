@@ -28,6 +28,7 @@ import (
 
 const (
 	objectTime   = 10 * time.Second // for a small object, with all attempts
+	maxObject    = 8 << 20          // bytes of a file of the log; the largest is 256 entries
 	objectAnswer = 5 * time.Second  // until an answer begins
 )
 
@@ -136,7 +137,11 @@ func (b *bucket) resource(name string) ([]byte, error) {
 		return nil, absent(err)
 	}
 	defer got.Body.Close()
-	return io.ReadAll(got.Body)
+	text, err := io.ReadAll(io.LimitReader(got.Body, maxObject+1))
+	if err == nil && len(text) > maxObject {
+		err = fmt.Errorf("the object %s of the bucket is larger than %d bytes", name, maxObject)
+	}
+	return text, err
 }
 
 func (b *bucket) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
@@ -146,7 +151,11 @@ func (b *bucket) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 		cancel()
 		return nil, 0, absent(err)
 	}
-	return body{got.Body, cancel}, aws.ToInt64(got.ContentLength), nil
+	content := body{got.Body, cancel}
+	if got.ContentLength == nil {
+		return nil, 0, errors.Join(fmt.Errorf("the bucket does not say how long the blob %s is", h), content.Close())
+	}
+	return content, *got.ContentLength, nil
 }
 
 // body is the content of an object.
