@@ -127,8 +127,9 @@ func (d *database) inspect(c *checker) {
 		}
 	}
 	c.note("storage", "nobody can know from here whether the disks of the database and the bucket keep what they report as written")
+	c.note("server", "the lock is one of this database server: other nodes of a cluster (Galera, group replication) do not know it, so all servers name the same node")
 	var holder *int64
-	switch err := d.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", d.lockName()).Scan(&holder); {
+	switch err := d.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")").Scan(&holder); {
 	case err != nil:
 		c.fault("server", "the lock cannot be looked at: %v", err)
 	case holder != nil:

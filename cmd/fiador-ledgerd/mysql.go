@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -62,7 +61,7 @@ func openDatabase(dsn, s3 string, id identity) (*database, error) {
 	return connect(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		for i, table := range tables {
 			if i == 0 && hasTables(ctx, db) == nil {
-				break // a database that is read-only now serves readers
+				break // the tables are there
 			}
 			if _, err := db.ExecContext(ctx, table); err != nil {
 				return fmt.Errorf("the database: %w", err)
@@ -395,8 +394,7 @@ func (d *database) republish(ctx context.Context) {
 // lock is the right to write, which the database gives to one connection of its own.
 type lock struct {
 	*lines
-	db   *sql.DB // of one connection
-	name string
+	db *sql.DB // of one connection
 
 	lost chan struct{}
 	once sync.Once
@@ -404,10 +402,9 @@ type lock struct {
 	ctx  context.Context
 }
 
-// lockName is the name of the lock, which all databases of a server share.
-func (d *database) lockName() string {
-	return fmt.Sprintf("fiador/%x", sha256.Sum256([]byte(d.signer.Origin()+"\n"+d.config.DBName)))[:60]
-}
+// lockName is the name of the lock: that of the database, as the server compares such names. All
+// databases of a server share the names of locks.
+const lockName = "CONCAT('fiador/', SHA2(IF(@@lower_case_table_names = 0, DATABASE(), LOWER(DATABASE())), 224))"
 
 // lock takes the lock of the log, or returns errBusy. The database gives it back when the
 // connection ends.
@@ -420,11 +417,11 @@ func (d *database) lock() (*lock, error) {
 	db.SetConnMaxIdleTime(0)
 	l := &lock{lines: newLines(), db: db, lost: make(chan struct{})}
 	l.ctx, l.end = context.WithCancel(context.Background())
-	l.name, l.fence = d.lockName(), l.held
+	l.fence = l.held
 	ctx, cancel := context.WithTimeout(l.ctx, databaseTime)
 	defer cancel()
 	var got sql.NullInt64
-	err = db.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.name).Scan(&got)
+	err = db.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)").Scan(&got)
 	if err == nil && got.Int64 != 1 {
 		err = errBusy
 	}
@@ -438,7 +435,7 @@ func (d *database) lock() (*lock, error) {
 // not.
 func (l *lock) held(ctx context.Context) error {
 	var mine sql.NullBool
-	err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?) = CONNECTION_ID()", l.name).Scan(&mine)
+	err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+") = CONNECTION_ID()").Scan(&mine)
 	if err == nil && !mine.Bool {
 		err = errLost
 	}

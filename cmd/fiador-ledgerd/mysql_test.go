@@ -36,10 +36,9 @@ func (p *place) storage() *database {
 func (p *place) takeLock() {
 	p.t.Helper()
 	d := p.storage()
-	name := d.lockName()
 	var id sql.NullInt64
 	for end := time.Now().Add(20 * time.Second); !id.Valid && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		check(p.t, d.db.QueryRow("SELECT IS_USED_LOCK(?)", name).Scan(&id))
+		check(p.t, d.db.QueryRow("SELECT IS_USED_LOCK("+lockName+")").Scan(&id))
 	}
 	query(p.t, p.dsn, fmt.Sprintf("KILL %d", id.Int64))
 }
