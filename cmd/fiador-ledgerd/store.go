@@ -300,6 +300,9 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 		return nil, err
 	}
 	fail := func(err error) (*lead, error) { return nil, errors.Join(err, lock.Close()) }
+	if err := syncTree(filepath.Join(p.dir, nameLog)); err != nil { // before the end of a rotation reads the size
+		return fail(err)
+	}
 	if err := p.readOrigin(true); err != nil { // the server before may have made it
 		return fail(err)
 	}
