@@ -132,7 +132,7 @@ func (c *fileClaims) read(size int64, log leaves) (open []item, err error) {
 			for i, it := range open {
 				index := int64(len(c.offsets) + i)
 				if index >= size {
-					return nil, fmt.Errorf("the log has %d entries, and %s knows more: an old copy of the log was put back", size, nameClaims)
+					return nil, fmt.Errorf("the log has %d entries, and %s knows more: an old copy of the log was put back; put back the newest one", size, nameClaims)
 				}
 				if h, err := log.leaf(index, size); err != nil || h != ledger.LeafHash(it.entry) {
 					return nil, errors.Join(err, log.holds(index, size)) // nil: the log has the right entries

@@ -59,8 +59,14 @@ func (d *identity) read(store storage, leading bool) error {
 	if err != nil && !d.fresh {
 		return err
 	}
-	if _, err := store.document(nameImport); !d.importing && !d.checking && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(errors.New("an import into this log has not ended: run the same import again"), err)
+	if !d.importing && !d.checking {
+		_, err := store.document(nameImport)
+		if err == nil {
+			return errors.New("an import into this log has not ended: run the same import again")
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if d.fresh {
 		return nil
@@ -74,7 +80,7 @@ func (d *identity) read(store storage, leading bool) error {
 		return nil
 	}
 	if keys.Origin() != d.signer.Origin() {
-		return fmt.Errorf("the folder has the log %q and not %q", keys.Origin(), d.signer.Origin())
+		return fmt.Errorf("the storage has the log %q and not %q: name the storage of this log", keys.Origin(), d.signer.Origin())
 	}
 	if d.importing {
 		return d.extends(keys)
@@ -97,7 +103,7 @@ func (o *otherKey) Error() string {
 func (d *identity) extends(has ledger.Keys) error {
 	for i, k := range has {
 		if i >= len(d.keys) || d.keys[i].Key.String() != k.Key.String() || d.keys[i].Size != k.Size {
-			return fmt.Errorf("the log has the key %s from %d entries on, and the folder has not; name a new log", k.Key, k.Size)
+			return fmt.Errorf("the log has the key %s from %d entries on, and the folder has not: if the folder moved here before, the log has gone on since, and nothing is to be done; else name a new log", k.Key, k.Size)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -262,7 +263,7 @@ func (t *reading) leaf(index, size int64) (h tlog.Hash, err error) {
 	if len(t.hashes.nodes) == 0 || t.hashes.n != n || t.hashes.width != width {
 		nodes, err := t.ReadTile(context.Background(), 0, n, width)
 		if err != nil {
-			return h, err
+			return h, gone(fmt.Sprintf("tile %d", n), err)
 		}
 		t.hashes = tile{n, width, nodes}
 	}
@@ -273,6 +274,14 @@ func (t *reading) leaf(index, size int64) (h tlog.Hash, err error) {
 	return tlog.Hash(t.hashes.nodes[at : at+tlog.HashSize]), nil
 }
 
+// gone adds to the error of a file that is not there what to do.
+func gone(what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s of the log is missing: put the log back from a copy, and a database and its bucket from one time: %w", what, err)
+	}
+	return err
+}
+
 // holds says whether an entry of the log has the leaf hash that the log has for it.
 func (t *reading) holds(index, size int64) error {
 	leaf, err := t.leaf(index, size)
@@ -281,7 +290,7 @@ func (t *reading) holds(index, size int64) error {
 	}
 	entry, err := t.entry(index, size)
 	if err == nil && ledger.LeafHash(entry) != leaf {
-		err = fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the folder back from a copy", index)
+		err = fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the log back from a copy", index)
 	}
 	return err
 }
@@ -302,7 +311,7 @@ func (t *reading) entries(from, size int64, each func(index int64, entry []byte)
 		n := uint64(from / layout.EntryBundleWidth)
 		raw, err := t.ReadEntryBundle(context.Background(), n, layout.PartialTileSize(0, n, uint64(size)))
 		if err != nil {
-			return err
+			return gone(fmt.Sprintf("bundle %d", n), err)
 		}
 		var bundle api.EntryBundle
 		if err := bundle.UnmarshalText(raw); err != nil {

@@ -41,7 +41,7 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 		return nil, err
 	}
 	if settled > size {
-		return nil, fmt.Errorf("the log has %d entries, and the claims know %d: an old copy of the log was put back", size, settled)
+		return nil, fmt.Errorf("the log has %d entries, and the claims know %d: an old copy of the log was put back; put database and bucket back from one time", size, settled)
 	}
 	if err := c.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorClaims WHERE idx < ?", settled).Scan(&rows); err != nil {
 		return nil, err

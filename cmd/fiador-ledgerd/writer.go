@@ -442,7 +442,7 @@ func (w *writer) settle() error {
 		return err
 	}
 	if size < tree.signed {
-		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back", size, tree.signed)
+		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back; put back the newest one", size, tree.signed)
 	}
 	open, err := claims.load(size, tree)
 	if err != nil {
@@ -522,7 +522,7 @@ func (w *writer) signable() error {
 	case since <= count:
 		return nil
 	case since > count+1:
-		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back", count, since)
+		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back; put back the newest one", count, since)
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
 	repair.Stamp(w.now(), w.lead.claims.last())
