@@ -33,10 +33,11 @@ const (
 //  3. take the lock of the log, and note that an import goes on: nothing else writes to the
 //     log until the import has ended;
 //  4. copy the evidence, and add the entries that the log does not have, byte for byte;
-//  5. wait for a checkpoint over them, and compare the root at the size of the folder with
-//     the root of the folder's checkpoint;
+//  5. wait until the tiles have them, and compare the root at the size of the folder with the
+//     root of the folder's checkpoint;
 //  6. mark the folder as moved: it takes no more records;
-//  7. write origin.json and remove the note of step 3: servers can start.
+//  7. add the record that the key needs to sign, if any, and wait for a checkpoint over all;
+//  8. write origin.json and remove the note of step 3: servers can start.
 //
 // An import that was killed after any step can be started again.
 type imports struct {
@@ -47,7 +48,8 @@ type imports struct {
 
 	source *disk.Reader
 	size   int64
-	root   tlog.Hash // of the folder's checkpoint
+	root   tlog.Hash    // of the folder's checkpoint
+	tree   ledger.Range // of the log, at the size of the folder
 	keys   ledger.Keys
 	store  storage
 	writer *writer // nil if the log had everything
@@ -248,10 +250,11 @@ func (m *imports) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.writer.signable(); err != nil {
+	size, err := m.writer.lead.tree.size()
+	if err != nil {
 		return err
 	}
-	return m.compare()
+	return m.sameRoot(size)
 }
 
 // copyEvidence copies the evidence of all decisions, and the sets of policies that it names.
@@ -308,44 +311,61 @@ func (m *imports) copyBlob(b ledger.Blob, sets *sync.Map) error {
 	return m.store.putBlob(set.SHA256, bytes.NewReader(content))
 }
 
-// compare waits for a checkpoint over the folder, and compares the trees of log and folder as
-// they are stored now.
+// compare does for a log that has everything what fill and complete do.
 func (m *imports) compare() error {
 	size, err := m.store.size()
+	if err == nil {
+		err = m.sameRoot(size)
+	}
 	if err != nil {
 		return err
 	}
-	c, err := m.store.who().covered(m.store, max(size, m.size))
-	if err != nil {
-		return err
-	}
+	return m.covered(size)
+}
+
+// sameRoot compares the trees of log and folder as they are stored now.
+func (m *imports) sameRoot(size int64) (err error) {
 	view := newView(m.store)
-	tree, err := treeOf(view, c.Size, c.Size, func(index int64, entry []byte) error {
-		leaf, err := view.leaf(index, c.Size)
+	m.tree, err = treeOf(view, m.size, size, func(index int64, entry []byte) error {
+		leaf, err := view.leaf(index, size)
 		if err == nil && leaf != ledger.LeafHash(entry) {
 			err = fmt.Errorf("entry %d of the log has not the hash of its tile", index)
 		}
 		return err
 	})
+	if err == nil && m.tree.Root() != m.root {
+		err = fmt.Errorf("the log has another root at %d entries than the checkpoint of the folder; the folder stays as it is", m.size)
+	}
+	return err
+}
+
+// covered waits for a checkpoint over a number of entries, and holds it against all entries.
+func (m *imports) covered(size int64) error {
+	c, err := m.store.who().covered(m.store, size)
 	if err != nil {
 		return err
 	}
-	if tree.Root() != c.Root {
-		return errors.New("the entries of the log do not lead to the root of its checkpoint")
+	err = newView(m.store).entries(m.size, c.Size, func(_ int64, entry []byte) error {
+		m.tree.Append(ledger.LeafHash(entry), nil)
+		return nil
+	})
+	if err == nil && m.tree.Root() != c.Root {
+		err = errors.New("the entries of the log do not lead to the root of its checkpoint")
 	}
-	if tree, err = treeOf(view, m.size, c.Size, nil); err != nil {
-		return err
-	}
-	if tree.Root() != m.root {
-		return fmt.Errorf("the log has another root at %d entries than the checkpoint of the folder; the folder stays as it is", m.size)
-	}
-	return nil
+	return err
 }
 
-// complete makes the log one that servers can open.
+// complete makes the log one that servers can open. The folder is marked as moved: only now the
+// log may get an entry that the folder does not have.
 func (m *imports) complete() error {
 	if m.writer == nil {
 		return nil
+	}
+	if err := m.writer.signable(); err != nil {
+		return err
+	}
+	if err := m.covered(m.writer.lead.claims.count()); err != nil {
+		return err
 	}
 	if err := m.store.who().write(m.store); err != nil {
 		return err
