@@ -320,18 +320,20 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	t.signed, t.late = signed, &late{}
 	t.resources = stored{d} // which has a limit of time, and finds a part in the full tile
 	t.stop = func() { stop(); l.hangUp() }
-	t.durable = func() (int64, error) { return d.integrated(t) }
+	t.durable = func() (int64, error) { return d.integrated(t, l) }
 	go d.aging(ctx)
 	return t, nil
 }
 
 // integrated waits until the tiles have all durable entries.
-func (d *database) integrated(t *tree) (int64, error) {
+func (d *database) integrated(t *tree, l *lock) (int64, error) {
 	for end := time.Now().Add(databaseTime); ; time.Sleep(50 * time.Millisecond) {
 		next, integrated, err := d.sizes()
 		switch {
 		case err != nil:
 			return 0, err
+		case l.life.Err() != nil:
+			return 0, errLost
 		case next == integrated:
 			*t.late = late{base: next}
 			return next, nil

@@ -194,6 +194,7 @@ func (w *writer) run(ctx context.Context) {
 			again = w.settle
 		}
 		err := again()
+		lost := w.lead != nil && w.lead.isLost()
 		if failures++; err == nil || !taking || errors.Is(err, errBusy) {
 			failures = 0
 		}
@@ -203,7 +204,7 @@ func (w *writer) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
-		case errors.Is(err, errBusy):
+		case errors.Is(err, errBusy), err != nil && lost:
 			w.become(stateStandby)
 		case errors.As(err, new(*otherKey)): // this server leads never again, and reads go on
 			w.log.complain("this server cannot write", err)
