@@ -24,8 +24,6 @@ type claims interface {
 	// load reads the claims and returns those without index. It stops at the first claim
 	// whose leaf hash is not the one of the log. settle writes again what follows.
 	load(size int64, log leaves) (open []item, err error)
-	// doubt says that a claim is not the one that was written. The next load reads all again.
-	doubt()
 	// count is the number of claims that have an index.
 	count() int64
 	// last is the highest timestamp of the entries of the log.

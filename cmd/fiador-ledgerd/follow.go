@@ -63,5 +63,3 @@ func (c *fileClaims) intact(size int64, log leaves) bool {
 	h, err := log.leaf(last, size)
 	return err == nil && h == ledger.LeafHash(it.entry)
 }
-
-func (c *fileClaims) doubt() { c.doubted = true }

@@ -79,6 +79,8 @@ type place struct {
 	tokens map[string]string
 	intent string   // of the records that grow makes
 	under  []string // a program that starts the server
+
+	servers int // that run in this process
 }
 
 func newPlace(t testing.TB) *place {
@@ -149,12 +151,20 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 	c.ready = func(a net.Addr) { ready <- a }
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- serve(ctx, p.args(more...), &printer{to: r.stderr}, c) }()
-	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		if r.url != "" {
+			p.servers--
+		}
+		return <-ended
+	})
 	p.t.Cleanup(func() { _ = r.stop(); r.discreet() })
 	select {
 	case a := <-ready:
 		r.url = "http://" + a.String()
-		r.waitFor(nowWriting, 5*time.Second) // another test that forks can hold the lock for a moment
+		if p.servers++; p.servers == 1 {
+			r.waitFor(nowWriting, 10*time.Second) // another test that forks can hold the lock for a moment
+		}
 		return r, nil
 	case err := <-ended:
 		ended <- err
