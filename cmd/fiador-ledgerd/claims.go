@@ -24,6 +24,8 @@ type claims interface {
 	// load reads the claims and returns those without index. It stops at the first claim
 	// whose leaf hash is not the one of the log. settle writes again what follows.
 	load(size int64, log leaves) (open []item, err error)
+	// doubt says that a claim is not what the log has. The next load looks at all.
+	doubt()
 	// count is the number of claims that have an index.
 	count() int64
 	// last is the highest timestamp of the entries of the log.
@@ -182,6 +184,8 @@ func (c *fileClaims) indexLine(claims int) []byte {
 func (c *fileClaims) count() int64 { return int64(len(c.offsets)) }
 
 func (c *fileClaims) last() string { return c.latest }
+
+func (c *fileClaims) doubt() { c.doubted = true }
 
 func (c *fileClaims) close() error { return c.file.Close() }
 

@@ -3,10 +3,16 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,15 +31,15 @@ import (
 // their ledgers with "ledger", and those that read the ledger of disktest. The same scripts
 // run on folders in the tests of fiador, and some more that are about folders.
 func TestScripts(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	fiador, err := built()
 	check(t, err)
 	for _, storage := range storages {
-		make := func(t *testing.T) *place { return newPlaceIn(t, storage) }
 		t.Run(storage, func(t *testing.T) {
 			for _, script := range scripts(t) {
 				t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 					t.Parallel()
-					runScript(t, script, filepath.Dir(fiador), &servers{t: t, make: make, running: map[string]*running{}})
+					runScript(t, script, filepath.Dir(fiador), &servers{t: t, storage: storage, running: map[string]*running{}})
 				})
 			}
 		})
@@ -91,7 +97,7 @@ func runScript(t *testing.T, script, bin string, s *servers) {
 // servers are the servers of a script, by the names of their ledgers.
 type servers struct {
 	t       *testing.T
-	make    func(t *testing.T) *place
+	storage string
 	running map[string]*running
 	folder  string // the ledger of disktest
 }
@@ -109,7 +115,7 @@ func (s *servers) start(name string, p *place) *running {
 }
 
 func (s *servers) Make(ts *testscript.TestScript, name, origin string) {
-	p := s.make(s.t)
+	p := newPlaceIn(s.t, s.storage)
 	private, _, err := ledger.GenerateKey(rand.Reader, origin)
 	check(s.t, err)
 	s.sign(p, private)
@@ -134,7 +140,7 @@ func (s *servers) sign(p *place, private string) {
 
 // recorded makes the ledger of disktest on a server, and names it as the folder is named.
 func (s *servers) recorded(env *testscript.Env) {
-	p := s.make(s.t)
+	p := newPlaceIn(s.t, s.storage)
 	s.sign(p, disktest.Key())
 	s.folder = filepath.Join(s.t.TempDir(), "gate")
 	check(s.t, disktest.Recorded(s.folder))
@@ -191,16 +197,59 @@ func (s *servers) adopt(p *place) {
 	check(s.t, writer.giveUp())
 }
 
+// logFolder returns where the tiles are: in a folder of their own, or at the top of a bucket.
+func (p *place) logFolder() string {
+	dir := filepath.Join(p.dir, nameLog)
+	if _, err := os.Stat(dir); err != nil {
+		return p.dir
+	}
+	return dir
+}
+
 // where returns what the flags of a place say.
-func (p *place) where() where { return where{posix: p.dir, origin: p.keys[0].Key.Origin(), key: p.key} }
+func (p *place) where() where {
+	w := where{mysql: p.dsn, s3: p.s3, origin: p.keys[0].Key.Origin(), key: p.key}
+	if p.dsn == "" {
+		w.posix = p.dir
+	}
+	return w
+}
 
 func (s *servers) Copy(ts *testscript.TestScript, name, copied string) {
 	from := s.running[name]
 	s.bundle(name)
 	to := *from.place
-	to.dir = filepath.Join(s.t.TempDir(), "log")
-	check(s.t, os.CopyFS(to.dir, os.DirFS(from.dir)))
+	if to.dsn == "" {
+		to.dir = filepath.Join(s.t.TempDir(), "log")
+	} else {
+		to.dsn = startMySQL(s.t)
+		to.s3, to.dir = startS3(s.t)
+		copyTables(s.t, from.dsn, to.dsn)
+	}
+	// -a keeps the attributes in which the gateway has what S3 says of an object.
+	if out, err := exec.Command("cp", "-aT", from.dir, to.dir).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
 	s.put(ts, copied, &to)
+}
+
+// copyTables copies all tables of a database to another one of the same server.
+func copyTables(t *testing.T, from, to string) {
+	db, err := sql.Open("mysql", from)
+	check(t, err)
+	defer db.Close()
+	rows, err := db.Query("SHOW TABLES")
+	check(t, err)
+	defer rows.Close()
+	var statements []string
+	_, old, _ := strings.Cut(from, ")/")
+	for rows.Next() {
+		var name string
+		check(t, rows.Scan(&name))
+		statements = append(statements, "CREATE TABLE "+name+" LIKE "+old+"."+name, "INSERT INTO "+name+" SELECT * FROM "+old+"."+name)
+	}
+	check(t, rows.Err())
+	query(t, to, statements...)
 }
 
 // bundle returns the file with all entries of a log, once its checkpoint covers them. The
@@ -208,7 +257,7 @@ func (s *servers) Copy(ts *testscript.TestScript, name, copied string) {
 func (s *servers) bundle(name string) (file string) {
 	r := s.running[name]
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		names, err := filepath.Glob(filepath.Join(r.dir, nameLog, "tile/entries/000.p/*"))
+		names, err := filepath.Glob(filepath.Join(r.logFolder(), "tile/entries/000.p/*"))
 		check(s.t, err)
 		size := 0
 		for _, name := range names {
@@ -238,12 +287,30 @@ func (s *servers) Entries(_ *testscript.TestScript, name string, change func([][
 	for _, entry := range change(entries) {
 		out = append(binary.BigEndian.AppendUint16(out, uint16(len(entry))), entry...)
 	}
-	check(s.t, os.WriteFile(file, out, 0o644))
+	check(s.t, rehearsal.Rewrite(file, out))
 }
 
-func (s *servers) Checkpoint(_ *testscript.TestScript, name string) string {
+// Checkpoint puts a server before the first one, which changes the checkpoint. In the storage
+// Tessera would soon write the right one again.
+func (s *servers) Checkpoint(ts *testscript.TestScript, name string, change func([]byte) []byte) {
 	s.bundle(name)
-	return filepath.Join(s.running[name].dir, nameLog, "checkpoint")
+	r := s.running[name]
+	to, err := url.Parse(r.url)
+	check(s.t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		if resp.Request.URL.Path != "/checkpoint" {
+			return nil
+		}
+		b, err := io.ReadAll(resp.Body)
+		b = change(b)
+		resp.Body = io.NopCloser(bytes.NewReader(b))
+		resp.Header.Set("Content-Length", strconv.Itoa(len(b)))
+		return err
+	}
+	liar := httptest.NewServer(proxy)
+	s.t.Cleanup(liar.Close)
+	rehearsal.Named(ts, name, liar.URL, r.keys[0].Key.String())
 }
 
 func (s *servers) Evidence(_ *testscript.TestScript, name string) string {

@@ -119,8 +119,11 @@ func (folders) Entries(ts *testscript.TestScript, name string, change func([][]b
 	ts.Check(os.WriteFile(file, bytes.Join(lines, nil), 0o644))
 }
 
-func (folders) Checkpoint(ts *testscript.TestScript, name string) string {
-	return filepath.Join(ts.MkAbs(name), "checkpoint")
+func (folders) Checkpoint(ts *testscript.TestScript, name string, change func([]byte) []byte) {
+	file := filepath.Join(ts.MkAbs(name), "checkpoint")
+	b, err := os.ReadFile(file)
+	ts.Check(err)
+	ts.Check(os.WriteFile(file, change(b), 0o644))
 }
 
 func (folders) Evidence(ts *testscript.TestScript, name string) string {

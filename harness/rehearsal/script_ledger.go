@@ -2,7 +2,6 @@ package rehearsal
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"io/fs"
@@ -24,8 +23,9 @@ type Ledgers interface {
 	Copy(ts *testscript.TestScript, name, copied string)
 	// Entries replaces the entries, and leaves all other files as they are.
 	Entries(ts *testscript.TestScript, name string, change func([][]byte) [][]byte)
-	// Checkpoint returns the file of the checkpoint, and Evidence the folder of the evidence.
-	Checkpoint(ts *testscript.TestScript, name string) string
+	// Checkpoint changes the checkpoint that readers get.
+	Checkpoint(ts *testscript.TestScript, name string, change func([]byte) []byte)
+	// Evidence returns the folder of the evidence.
 	Evidence(ts *testscript.TestScript, name string) string
 }
 
@@ -72,21 +72,15 @@ func LedgerCommands(l Ledgers) map[string]func(*testscript.TestScript, bool, []s
 		})
 	})
 	add("checkpoint", 3, 3, func(ts *testscript.TestScript, args []string) {
-		name := l.Checkpoint(ts, args[0])
-		b, err := os.ReadFile(name)
-		ts.Check(err)
-		b = bytes.Replace(b, []byte("\n"+args[1]+"\n"), []byte("\n"+args[2]+"\n"), 1)
-		ts.Check(os.WriteFile(name, b, 0o644))
+		l.Checkpoint(ts, args[0], func(b []byte) []byte {
+			return bytes.Replace(b, []byte("\n"+args[1]+"\n"), []byte("\n"+args[2]+"\n"), 1)
+		})
 	})
 	add("lose", 1, 2, func(ts *testscript.TestScript, args []string) { blobs(ts, l, args, os.Remove) })
 	add("spoil", 1, 2, func(ts *testscript.TestScript, args []string) {
 		blobs(ts, l, args, func(name string) error {
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-			if err != nil {
-				return err
-			}
-			_, err = f.WriteString("\n")
-			return errors.Join(err, f.Close())
+			b, err := os.ReadFile(name)
+			return errors.Join(err, Rewrite(name, append(b, '\n')))
 		})
 	})
 	add("mend", 1, 1, func(ts *testscript.TestScript, args []string) {
@@ -102,6 +96,12 @@ func LedgerCommands(l Ledgers) map[string]func(*testscript.TestScript, bool, []s
 func Named(ts *testscript.TestScript, name, place, key string) {
 	ts.Setenv(filepath.Base(name), place)
 	ts.Setenv(filepath.Base(name)+"_key", key)
+}
+
+// Rewrite gives a file another content, and removes what the file system has noted of it: a
+// gateway notes the checksums of objects there.
+func Rewrite(name string, b []byte) error {
+	return errors.Join(os.Remove(name), os.WriteFile(name, b, 0o644))
 }
 
 func number(ts *testscript.TestScript, text string) int {
@@ -127,7 +127,7 @@ func blobs(ts *testscript.TestScript, l Ledgers, args []string, change func(name
 			return err
 		}
 		changed++
-		return cmp.Or(os.Chmod(name, 0o644), change(name))
+		return change(name)
 	}))
 	if changed == 0 {
 		ts.Fatalf("no evidence has %q", text)

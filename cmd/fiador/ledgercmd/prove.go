@@ -246,7 +246,8 @@ func pinCommand(a *cli.App) *cobra.Command {
 the signatures of its witnesses. Nothing is appended to a ledger that is smaller than a
 pin, and verify demands the tree of every pin. With --output the checkpoint is written
 to a file as well. Keep this file elsewhere: against somebody who can write the ledger's
-folder, only a pin outside it proves something.
+folder, only a pin outside it proves something. The pin of a server's ledger lies in the
+user's state folder.
 
 Exit codes:
   0  done

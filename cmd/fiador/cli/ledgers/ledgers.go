@@ -42,7 +42,7 @@ type ReadFlags struct {
 // Register adds the flags to a command.
 func (f *ReadFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder or URL of the ledger (default: FIADOR_LEDGER)")
-	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default: for a URL, FIADOR_LEDGER_KEY; for a folder, the keys that the ledger itself names)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with it (default: for a URL FIADOR_LEDGER_KEY, for a folder the keys that it names)")
 }
 
 // Dir returns the folder or the URL of the ledger: dir, or FIADOR_LEDGER if dir is empty.
@@ -182,6 +182,9 @@ func Error(dir string, err error) error {
 func Shown(name string) string {
 	if !remote.Named(name) {
 		return screen.Path(name)
+	}
+	if a, b, two := strings.Cut(name, " and "); two {
+		return Shown(a) + " and " + Shown(b)
 	}
 	if _, err := remote.ParseURL(name); err != nil {
 		return "of the URL"
