@@ -38,7 +38,7 @@ type serverSizes struct {
 }
 
 func fullServer(rounds int) serverSizes {
-	return serverSizes{(rounds + 3) / 4, time.Second, []int{1, 8, 64, 512}, 1e5, 5, 300}
+	return serverSizes{(rounds + 5) / 6, time.Second, []int{1, 8, 64, 512}, 1e5, 3, 300}
 }
 
 func quickServer() serverSizes {
@@ -73,7 +73,8 @@ type crowdedServer struct {
 // ledgerServed has the measurements of the ledger server.
 type ledgerServed struct {
 	sizes   serverSizes
-	load    string // of the machine before and after
+	load    string // of the machine before
+	after   string
 	tessera string // version
 	on      string // file system
 	storage string // of fiador-ledgerd, where it is another
@@ -124,7 +125,7 @@ func (r *report) ledgerServer(ctx context.Context, root string, t tools, dir str
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	err = inParts(ctx, []part[*ledgerScene]{{"appends", m.appending}, {"commands that read", m.reading}}, s, "ledger server", log)
-	m.load += " before and " + loadAverage() + " after"
+	m.after = loadAverage()
 	return err
 }
 
@@ -173,7 +174,7 @@ func (s *ledgerScene) start(ctx context.Context, storage string) (stop func() er
 		return stop, err
 	}
 	ends = append(ends, s.book.Close)
-	s.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true}}
+	s.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: 3 * time.Second, DisableCompression: true}}
 	text := bytes.Repeat([]byte("evidence"), 750)
 	if s.evidence, err = s.book.Put(text); err != nil {
 		return stop, err
@@ -342,7 +343,7 @@ func (s *ledgerScene) holds(ctx context.Context, records int64) error {
 // reading times commands that read the log of the server.
 func (m *ledgerServed) reading(ctx context.Context, s *ledgerScene) error {
 	if missing := int64(m.sizes.entries) - m.records - 1; missing > 0 {
-		n, _, err := s.crowd(ctx, ledgerdWay, last(m.sizes.clients), time.Hour, missing)
+		n, _, err := s.crowd(ctx, ledgerdWay, goalServerAt, time.Hour, missing)
 		if m.records += n; err != nil {
 			return err
 		}

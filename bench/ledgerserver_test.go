@@ -13,7 +13,7 @@ func TestLedgerServerReport(t *testing.T) {
 	const ms = time.Millisecond
 	one := func(name string, d time.Duration) series { return series{name, []sample{{Wall: d}}} }
 	m := &ledgerServed{
-		sizes: fullServer(41), load: "0.10 before and 2.00 after", tessera: "v1.0.4", on: "ext4", records: 120_300,
+		sizes: fullServer(41), load: "0.10", after: "2.00", tessera: "v1.0.4", on: "ext4", records: 120_300,
 		crowds: []crowdedServer{
 			{1, []series{one(ledgerdWay, 5*ms), one(tesseraAdd, 2*ms), one(folderWay, ms)}},
 			{64, []series{one(ledgerdWay, 2*ms), one(tesseraAdd, ms), one(folderWay, ms)}},
@@ -25,7 +25,7 @@ func TestLedgerServerReport(t *testing.T) {
 	}
 	got := string(m.markdown(machine{}, true))
 	for _, want := range []string{
-		"## Ledger server\n", "-only ledgerserver`", "0.10 before and 2.00 after", "All data lies on ext4. Tessera is v1.0.4.", "quick run",
+		"## Ledger server\n", "-only ledgerserver`", "a load average of 0.10 before", "average was 2.00 after", "All data lies on ext4. Tessera is v1.0.4.", "quick run",
 		"| records a second of 64 clients, of Tessera's server | ≥ 0.50 | 0.50 | met |",
 		"| a record of one client, of one Add of Tessera's server | ≤ 2.00 | 2.50 | **missed** |",
 		"| full tiles and bundles that a later verify fetches again | 0 | 1 | **missed** |",

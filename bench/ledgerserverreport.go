@@ -17,8 +17,9 @@ const (
 func (m *ledgerServed) markdown(on machine, quick bool) []byte {
 	var b bytes.Buffer
 	introduce(&b, "Ledger server", onlyServer, on, m.load, quick)
-	fmt.Fprintf(&b, `All data lies on %s. Tessera is %s. The machine also did other work: the ratios count.
-`, m.on, m.tessera)
+	fmt.Fprintf(&b, `All data lies on %s. Tessera is %s. The machine also did other work, and its load
+average was %s after: the ratios count.
+`, m.on, m.tessera, m.after)
 	if m.storage != "" {
 		fmt.Fprintf(&b, "\n%s had another storage (%s), and what it is held against had a folder: these ratios say nothing.\n", ledgerdWay, storageVar)
 	}
