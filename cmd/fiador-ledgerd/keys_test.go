@@ -3,10 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -59,4 +67,21 @@ func TestKeyAndToken(t *testing.T) {
 	}
 	check(t, os.WriteFile(file, []byte("{"), 0o644))
 	says(2, "clients.json", "token", "b", "--may", "read", "--clients", file)
+}
+
+// certificate makes a certificate for an address, which is its own authority, and returns the
+// files of it and of its key.
+func certificate(t *testing.T, ip net.IP) (cert, private string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{ip}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	check(t, err)
+	b, err := x509.MarshalPKCS8PrivateKey(key)
+	check(t, err)
+	cert, private = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
+	check(t, os.WriteFile(private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}), 0o600))
+	return cert, private
 }

@@ -381,6 +381,9 @@ type warnings struct{ log *printer }
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
+	if strings.Contains(why, nothingMore) {
+		return len(line), nil // the last line of the server says it
+	}
 	if strings.Contains(why, "witness policy was not satisfied") {
 		w.log.complain("there is no new checkpoint: the witnesses are below the quorum. Records go on, and receipts wait", why)
 		return len(line), nil

@@ -58,7 +58,7 @@ var tables = []string{
 
 // openDatabase opens a log, or makes its tables.
 func openDatabase(dsn, s3 string, id identity) (*database, error) {
-	return connect(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+	return connectDatabase(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		for i, table := range tables {
 			if i == 0 && hasTables(ctx, db) == nil {
 				break // the tables are there
@@ -73,7 +73,7 @@ func openDatabase(dsn, s3 string, id identity) (*database, error) {
 
 // lookDatabase opens a log that is there.
 func lookDatabase(dsn, s3 string, id identity) (*database, error) {
-	return connect(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
+	return connectDatabase(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		err := hasTables(ctx, db)
 		if id.checking && errors.Is(err, errNoLog) {
 			err = nil // the rest can be looked at
@@ -98,8 +98,8 @@ func noTable(err error) bool {
 	return errors.As(err, &known) && known.Number == 1146
 }
 
-// connect opens a log after do has prepared its database.
-func connect(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
+// connectDatabase opens a log after do has prepared its database.
+func connectDatabase(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,8 @@ const (
 	witnessTime     = 3 * time.Second // for one answer of a witness
 	witnessPause    = time.Second     // after an answer that is none, until the witness is asked again
 	maxCosignatures = 64 << 10        // bytes of an answer
+
+	nothingMore = "Nothing more is recorded or published"
 )
 
 // witnesses cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
@@ -166,8 +168,8 @@ func (w *witnesses) stop(of *witness, format string, args ...any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.err = fmt.Errorf("the witness %s %s: an old copy of the log was put back, or there are two logs with this key. Nothing more is recorded or published. "+
-			"Put back the newest copy, or find the other log", of.name, fmt.Sprintf(format, args...))
+		w.err = fmt.Errorf("the witness %s %s: an old copy of the log was put back, or there are two logs with this key. %s. "+
+			"Put back the newest copy, or find the other log", of.name, fmt.Sprintf(format, args...), nothingMore)
 		close(w.stopped)
 	}
 	return w.err
