@@ -206,11 +206,11 @@ func (w *writer) run(ctx context.Context) {
 			w.log.printf("%s", nowWriting)
 		case errors.Is(err, errBusy), err != nil && lost:
 			w.become(stateStandby)
+		case w.store.who().cosign.failed() != nil: // the server ends
+			w.become(stateFailed)
 		case errors.As(err, new(*otherKey)): // this server leads never again, and reads go on
 			w.log.complain("this server cannot write", err)
 			w.become(stateStandby)
-		case w.store.who().cosign.failed() != nil: // the server ends
-			w.become(stateFailed)
 		default:
 			w.log.complain("the log cannot be written to", err)
 			w.become(stateAfter(err))
@@ -297,8 +297,7 @@ type batch struct {
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
-	if w.lead.tree.witnesses.failed() != nil { // the server ends, and says why
-		err := errors.New("a witness has seen another log")
+	if err := w.lead.tree.witnesses.failed(); err != nil {
 		fail(err, drafts)
 		return err
 	}
