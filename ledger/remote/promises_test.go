@@ -225,6 +225,18 @@ func TestFindOfALateEntry(t *testing.T) {
 			t.Errorf("all %t: %v, %v", all, found, err)
 		}
 	}
+	// A machine that has no ack asks the server, which tells a client alone.
+	p.State = t.TempDir()
+	for token, want := range map[string]error{p.Token: ErrPending, "": ErrNoToken} {
+		p.Token = token
+		if found, err := read(t, p).Find(t.Context(), "late", true); !errors.Is(err, want) {
+			t.Errorf("without an ack: %v, %v", found, err)
+		}
+		if found, err := read(t, p).Find(t.Context(), "run-2", true); err != nil || len(found) != 1 {
+			t.Errorf("a covered one: %v, %v", found, err)
+		}
+	}
+	p.Token = secretToken
 	s.hidden = 0
 	r = read(t, p)
 	for name, answer := range map[string]string{"hidden": `{"indexes":[]}`, "many": `{"indexes":[0,1,2,3,0,1]}`, "below": `{"indexes":[-1]}`, "none": `[]`} {

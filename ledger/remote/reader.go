@@ -367,7 +367,8 @@ func (r *Reader) Entry(ctx context.Context, index int64) (ledger.Entry, error) {
 }
 
 // Find returns the indexes of the entries of a run. With all, or without a token, every entry
-// is read. Otherwise the server says where they are, and could leave some out.
+// is read. Otherwise the server says where they are, and could leave some out. With all, the end
+// of the run is not called missing while the log may have it behind the checkpoint.
 func (r *Reader) Find(ctx context.Context, runID string, all bool) ([]int64, error) {
 	var found []int64
 	if !all && r.Token != "" {
@@ -386,18 +387,26 @@ func (r *Reader) Find(ctx context.Context, runID string, all bool) ([]int64, err
 		}
 		return found, nil
 	}
-	if all && r.pending > 0 {
-		return nil, fmt.Errorf("an entry was acknowledged here, and %w", ErrPending)
-	}
+	ended := false
 	for index, e := range r.Lines(ctx, 0) {
 		if e.Err != nil {
 			return nil, e.Err
 		}
 		if e.Record.RunID == runID {
 			found = append(found, index)
+			ended = ended || e.Record.Kind.Ends()
 		}
 	}
-	return found, nil
+	switch {
+	case ended || !all:
+		return found, nil
+	case r.pending > 0:
+		return nil, fmt.Errorf("an entry was acknowledged here, and %w", ErrPending)
+	case r.Token == "":
+		return nil, ErrNoToken
+	}
+	_, err := r.hint(ctx, runID)
+	return found, err
 }
 
 // hint asks the server for the indexes of a run. A run has at most two entries, and a

@@ -17,7 +17,7 @@ import (
 // Recorder appends to a log. Any number of goroutines may call its methods.
 type Recorder struct {
 	*client
-	ctx    context.Context // of uploads: it ends with Close, and not with an interrupt of a run
+	ctx    context.Context // of all requests: it ends with Close and for a wrong log, and not with an interrupt of a run
 	cancel context.CancelFunc
 	state  *state
 
@@ -50,11 +50,13 @@ func Record(ctx context.Context, p Place) (*Recorder, error) {
 	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		defer close(r.opened)
 		keys, err := r.open(r.ctx)
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.keys, r.openErr = keys, err
+		r.mu.Unlock()
+		if close(r.opened); err != nil {
+			r.cancel()
+		}
 	}()
 	return r, nil
 }
@@ -89,7 +91,7 @@ func (r *Recorder) Opened(ctx context.Context) error {
 	case <-r.opened:
 		return r.openErr
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 
@@ -103,7 +105,7 @@ func (r *Recorder) vouchedKeys(ctx context.Context) (ledger.Keys, error) {
 }
 
 // known returns why the log is not the one of the key, if that is known by now. From then on
-// nothing is sent.
+// nothing is sent, and what is being sent is given up.
 func (r *Recorder) known() error {
 	select {
 	case <-r.opened:
@@ -178,6 +180,10 @@ func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receip
 	if err := r.ready(ctx, rec.Kind); err != nil {
 		return ledger.Receipt{}, err
 	}
+	seen, err := r.state.numbered(seenFolder)
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
 	draft, err := rec.Draft()
 	if err != nil {
 		return ledger.Receipt{}, err
@@ -194,24 +200,34 @@ func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receip
 	r.mu.Unlock()
 	receipt, err := keys.CheckRecorded(rec, draft, a.body)
 	if errors.Is(err, ledger.ErrUnknownKey) { // the log may have got a new key
-		if keys, readErr := r.vouchedKeys(ctx); readErr == nil {
-			r.mu.Lock()
-			r.keys = keys
-			r.mu.Unlock()
-			receipt, err = keys.CheckRecorded(rec, draft, a.body)
+		if keys, err = r.vouchedKeys(ctx); err != nil {
+			return ledger.Receipt{}, err
 		}
+		r.mu.Lock()
+		r.keys = keys
+		r.mu.Unlock()
+		receipt, err = keys.CheckRecorded(rec, draft, a.body)
 	}
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
+	if n := len(seen); n > 0 && !receipt.Again && receipt.Index < seen[n-1] {
+		err := fmt.Errorf("%w: it had %d entries, and recorded a new one as entry %d", ledger.ErrTruncated, seen[n-1], receipt.Index)
+		return ledger.Receipt{}, r.state.contradiction(err, numberedName(seenFolder, seen[n-1]), receipt.Index, receipt.Ack.Note)
+	}
 	if err := r.remember(receipt.Ack); err != nil {
 		return ledger.Receipt{}, err
+	}
+	if !rec.Kind.Ends() { // it was sent while evidence was
+		if err := r.uploaded(ctx); err != nil {
+			return ledger.Receipt{}, err
+		}
 	}
 	return receipt, nil
 }
 
-// ready returns when a record of a kind can be sent. A begun record names no evidence, and
-// nothing is executed before its ack is believed: it waits for nothing.
+// ready returns when a record of a kind can be sent. A begun record names no evidence: it is
+// sent at once, and Append returns when the evidence is stored too.
 func (r *Recorder) ready(ctx context.Context, kind ledger.Kind) error {
 	if !kind.Ends() {
 		return r.known()
@@ -250,10 +266,16 @@ func (r *Recorder) Blob(b ledger.Blob) ([]byte, error) { return r.blob(r.ctx, b)
 
 // insist sends a request until it has an answer that lasts, at most for the time of Wait.
 // The server answers the same record, and the same blob, again.
-func (r *Recorder) insist(ctx context.Context, method, path string, body []byte, most int64) (answer, error) {
+func (r *Recorder) insist(ctx context.Context, method, path string, body []byte, most int64) (_ answer, err error) {
 	deadline, pause := time.Now().Add(r.wait()), 250*time.Millisecond
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, ErrUnreachable)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	defer func() {
+		if err != nil {
+			err = cmp.Or(r.known(), err) // what is wrong with the log counts more
+		}
+	}()
 	var last error
 	for {
 		a, err := r.send(ctx, method, path, body, most)
@@ -273,7 +295,7 @@ func (r *Recorder) insist(ctx context.Context, method, path string, body []byte,
 		select {
 		case <-ctx.Done():
 			if time.Until(deadline) > 0 {
-				return answer{}, context.Cause(ctx)
+				return answer{}, ctx.Err()
 			}
 			return answer{}, fmt.Errorf("%w, for %s", last, r.wait())
 		case <-time.After(max(a.again, pause)):

@@ -68,6 +68,9 @@ var ErrURL = errors.New("not the URL of a ledger")
 // ErrPending says that an entry was acknowledged, and that no checkpoint covers it yet.
 var ErrPending = errors.New("no checkpoint covers it yet")
 
+// ErrNoToken says that what no checkpoint covers yet cannot be known: it is told to clients alone.
+var ErrNoToken = errors.New("no checkpoint covers an end of the run, and without a token the server does not say whether there is one")
+
 // errMissing says that the server does not have what a path names.
 var errMissing = errors.New("the server does not have it")
 
@@ -155,10 +158,10 @@ const (
 )
 
 // unreachable returns the error of a request without an answer. An interrupt of the caller is
-// its own error.
+// its own error, and always a context.Canceled: the cause of a signal is none in each Go.
 func unreachable(caller, ctx context.Context, err error) error {
 	if errors.Is(caller.Err(), context.Canceled) {
-		return context.Cause(caller)
+		return caller.Err()
 	}
 	return fmt.Errorf("%w: %s", ErrUnreachable, outbound.Why(ctx, err))
 }

@@ -12,10 +12,15 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// decided looks for the decision of a pending run in its ledger.
-func decided(a *cli.App) workflow.Decided {
+// decided looks for the decision of a pending run in its ledger, which the store names. named has
+// the ledger that the user names.
+func decided(a *cli.App, named *workflow.Workflow) workflow.Decided {
 	return func(ctx context.Context, p history.Pending) (hash string, err error) {
-		err = ledgers.Reading(ctx, a, ledgers.ReadFlags{Dir: p.Ledger, Key: p.Key}, func(log ledger.Source) error {
+		f, err := ledgers.Kept(a, ledgers.ReadFlags{Dir: p.Ledger, Key: p.Key}, named.Ledger, named.LedgerKey)
+		if err != nil {
+			return "", err
+		}
+		err = ledgers.Reading(ctx, a, f, func(log ledger.Source) error {
 			_, w, err := decisionOf(ctx, log, p.RunID, true)
 			if w == nil && err == nil {
 				w, err = unsigned(log, p.RunID)

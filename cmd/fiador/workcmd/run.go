@@ -269,7 +269,7 @@ func (f *place) lock(ctx context.Context, a *cli.App, w *workflow.Workflow, disc
 // recovered ends what a killed run has left, and says what it did.
 func (p *place) recovered(ctx context.Context, a *cli.App, w *workflow.Workflow, discard bool) error {
 	w.Deps.Now = a.Now
-	did, err := w.Recover(ctx, decided(a), discard)
+	did, err := w.Recover(ctx, decided(a, w), discard)
 	if did != "" {
 		a.Term.Warning(did)
 	}

@@ -37,6 +37,22 @@ type ReadFlags struct {
 	Key   string
 	cover time.Duration // how long to wait for a server's checkpoint; 0: the default
 	Copy  bool          // another copy: a server's log is not held against what this machine remembers
+	alien bool          // the user has not named the server: it gets no token
+}
+
+// Kept returns the flags for the ledger that a file of a store names. named and key are what the
+// user names; the variables count where they are empty. A server that the user does not name
+// gets no token, and none is believed with another key than the user's.
+func Kept(a *cli.App, kept ReadFlags, named, key string) (ReadFlags, error) {
+	if !remote.Named(kept.Dir) {
+		return kept, nil
+	}
+	kept.alien = kept.Dir != cmp.Or(named, a.Env("FIADOR_LEDGER"))
+	own, err := GivenKey("FIADOR_LEDGER_KEY", cmp.Or(key, a.Env("FIADOR_LEDGER_KEY")))
+	if err == nil && own != nil && own.String() != kept.Key { // of a folder it is the private key
+		return kept, cli.Unfit("put the key of that ledger into FIADOR_LEDGER_KEY, or unset it", "the store names the ledger %s with another key than FIADOR_LEDGER_KEY", Shown(kept.Dir))
+	}
+	return kept, nil
 }
 
 // Register adds the flags to a command.
@@ -73,7 +89,9 @@ func Read(ctx context.Context, a *cli.App, f ReadFlags) (ledger.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Cover, p.Copy = f.cover, f.Copy
+		if p.Cover, p.Copy = f.cover, f.Copy; f.alien {
+			p.Token = ""
+		}
 		r, err := remote.Read(ctx, p)
 		if err != nil {
 			return nil, Error(dir, err)
@@ -210,6 +228,7 @@ func Hint(err error) string {
 		{ledger.ErrConflict, "choose another --run-id: a run id stands for one run"},
 		{ledger.ErrEnded, "choose another --run-id: that run has ended"},
 		{remote.ErrPending, "wait for the next checkpoint of the server, and run it again"},
+		{remote.ErrNoToken, "name that ledger with FIADOR_LEDGER, and put the token of this client into FIADOR_LEDGER_TOKEN"},
 		{remote.ErrToken, "put the token of this client into FIADOR_LEDGER_TOKEN"},
 		{remote.ErrForbidden, "ask the operator of the server for a token that may do this"},
 		{remote.ErrUnreachable, "look at the URL, the network and the server, and run it again"},
