@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,7 +143,7 @@ func (c *checker) entries(store storage, now time.Time) {
 	c.ok("entries", "%d entries can be read", size)
 	c.checkpoint(promise, noteErr, size, rooted)
 	c.clock(last, now)
-	c.records(store.who().keys, keys, size)
+	c.records(store, keys, size)
 	c.claims(store, size, view)
 }
 
@@ -176,19 +177,22 @@ func (c *checker) clock(last ledger.Record, now time.Time) {
 	}
 }
 
-// records compares the keys that the records of a log of a size name with origin.json. A server
-// may have added the last key meanwhile.
-func (c *checker) records(has, named ledger.Keys, size int64) {
+// records compares the keys that the records of a log of a size name with origin.json, or with
+// what it becomes when a rotation is ended. A server may have added the last key meanwhile.
+func (c *checker) records(store storage, named ledger.Keys, size int64) {
+	has := store.who().keys
 	for len(has) > 0 && has[len(has)-1].Size > size+1 {
 		has = has[:len(has)-1]
 	}
-	same := len(has) == len(named)
-	for i := 0; same && i < len(has); i++ {
-		same = has[i].Size == named[i].Size && has[i].Key.String() == named[i].Key.String()
+	planned, err := store.who().planned(store)
+	if sameKeys(has, named) || err == nil && sameKeys(planned, named) {
+		return
 	}
-	if !same {
-		c.fault("origin", "origin.json has %d keys for these entries, and the records name %d or other ones: put origin.json back from a copy", len(has), len(named))
-	}
+	c.fault("origin", "origin.json has %d keys for these entries, and the records name %d or other ones: put origin.json back from a copy", len(has), len(named))
+}
+
+func sameKeys(a, b ledger.Keys) bool {
+	return slices.EqualFunc(a, b, func(a, b ledger.KeyFrom) bool { return a.Size == b.Size && a.Key.String() == b.Key.String() })
 }
 
 // claims compares the claims with the log.

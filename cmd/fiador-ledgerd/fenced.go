@@ -14,7 +14,8 @@ import (
 )
 
 // fenced is the client of S3 that Tessera uses. A request ends when the lock is lost, or when
-// it takes too long.
+// it takes too long. The context of Tessera itself does not end then: its queue would leave the
+// writer without an answer for ever.
 type fenced struct {
 	awss3.HTTPClient
 	lines *lines

@@ -67,8 +67,9 @@ func (p *posix) inspect(c *checker) {
 		c.fault("server", "%v", err)
 		return
 	}
-	defer f.Close()
-	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	f.Close() // at once, for a server that starts now
+	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		c.note("server", "one writes to this log now")
 	case err != nil:

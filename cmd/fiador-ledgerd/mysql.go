@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/ledger"
 )
@@ -220,6 +221,18 @@ func (d *database) setDocument(name string, text []byte) (err error) {
 func (d *database) size() (int64, error) {
 	_, integrated, err := d.sizes()
 	return integrated, err
+}
+
+func (d *database) state() (tree tlog.Tree, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	defer cancel()
+	var root []byte
+	err = d.db.QueryRowContext(ctx, "SELECT seq, rootHash FROM IntCoord WHERE id = 0").Scan(&tree.N, &root)
+	if noTable(err) || errors.Is(err, sql.ErrNoRows) { // the log is new
+		err = nil
+	}
+	tree.Hash = toHash(root)
+	return tree, err
 }
 
 // sizes returns how many entries are durable, and how many of them are in the tiles.

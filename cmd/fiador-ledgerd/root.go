@@ -12,8 +12,9 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// rooted says whether the tiles of a log lead to the root of its newest checkpoint. It reads
-// the last tile of each level: a log of another tree has others.
+// rooted says whether the tree of a log continues the one of its newest checkpoint, before
+// Tessera signs it. It reads the tiles at the end of both. A tree that is smaller is refused
+// later.
 func rooted(store storage) error {
 	text, err := store.resource(layout.CheckpointPath)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,9 +27,15 @@ func rooted(store storage) error {
 	if err != nil || c.Size == 0 {
 		return err
 	}
-	tree := tlog.Tree{N: c.Size, Hash: c.Root}
-	last := []int64{tlog.StoredHashIndex(0, c.Size-1)}
-	if _, err := tlog.TileHashReader(tree, tiles{newView(store)}).ReadHashes(last); err != nil {
+	tree, err := store.state()
+	if err != nil || tree.N < c.Size {
+		return err
+	}
+	root, err := tlog.TreeHash(c.Size, tlog.TileHashReader(tree, tiles{newView(store)}))
+	if err == nil && root != c.Root {
+		err = fmt.Errorf("the tree of %d entries is another one", tree.N)
+	}
+	if err != nil {
 		return fmt.Errorf("the tiles of the log do not lead to its checkpoint over %d entries; put the log back from a copy: %w", c.Size, err)
 	}
 	return nil

@@ -128,6 +128,9 @@ func TestRotateKeyKilled(t *testing.T) {
 				if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 {
 					t.Fatalf("not killed: %v\n%s", err, out)
 				}
+				if c.step == "added" || c.step == "planned" {
+					says(t, 0, "a rotation was interrupted", append([]string{"check"}, p.args()[:len(p.args())-4]...)...)
+				}
 				q := p.rotated(next, 4)
 				works, fails, size := p, q, int64(2)
 				if c.next || how == "database" && c.step == "added" {

@@ -58,7 +58,6 @@ func TestOtherTreeTaken(t *testing.T) {
 	signed, err := os.ReadFile(file)
 	check(t, err)
 	check(t, first.signal(syscall.SIGSTOP))
-	check(t, os.RemoveAll(filepath.Join(p.dir, nameLog, "tile")))
 	p.intent = "other"
 	p.grow(300)
 	check(t, os.WriteFile(file, signed, 0o644))

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -36,6 +39,9 @@ type storage interface {
 	setDocument(name string, text []byte) error
 	// size returns the number of durable entries, without the right to write.
 	size() (int64, error)
+	// state returns the tree of the tiles, as Tessera has it. The next checkpoint is of it, or of
+	// a larger one.
+	state() (tlog.Tree, error)
 	// who says which log this is.
 	who() *identity
 	// inspect says what is known of the place, and whether a server writes.
@@ -151,17 +157,23 @@ func (p *posix) setDocument(name string, text []byte) error {
 
 // size reads the size of the log where Tessera keeps it.
 func (p *posix) size() (int64, error) {
+	tree, err := p.state()
+	return tree.N, err
+}
+
+func (p *posix) state() (tree tlog.Tree, err error) {
 	text, err := p.resource(".state/treeState")
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return tree, nil
 	}
 	var state struct {
-		Size int64 `json:"size"`
+		Size int64  `json:"size"`
+		Root []byte `json:"root"`
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &state)
 	}
-	return state.Size, err
+	return tlog.Tree{N: state.Size, Hash: toHash(state.Root)}, err
 }
 
 // sync makes the names in a folder durable.
@@ -332,7 +344,12 @@ func (p *posix) lock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for range 3 { // check takes it for a moment
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errBusy
 	}

@@ -204,7 +204,7 @@ func (w *writer) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
-		case errors.Is(err, errBusy), err != nil && lost:
+		case errors.Is(err, errBusy), errors.Is(err, errLost), err != nil && lost:
 			w.become(stateStandby)
 		case w.store.who().cosign.failed() != nil: // the server ends
 			w.become(stateFailed)
