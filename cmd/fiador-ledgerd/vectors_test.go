@@ -73,7 +73,7 @@ func TestVectorsOfAnswers(t *testing.T) {
 	send("413-large", server, "POST", "/v1/records", "ci", strings.NewReader(strings.Repeat(" ", ledger.MaxEntryBytes+1)))
 	send("404-missing", server, "GET", "/v1/nothing", "ci", nil)
 	send("400-request", server, "DELETE", "/v1/records", "ci", nil)
-	send("503-busy", p.start(config{}), "POST", "/v1/records", "ci", draft(failed))
+	send("503-busy", p.process(), "POST", "/v1/records", "ci", draft(failed))
 	delete(rows, "500-storage") // the tests of full and damaged disks see it
 	if len(rows) > 0 {
 		t.Errorf("the server gave no answer of %v", rows)
