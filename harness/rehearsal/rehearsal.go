@@ -32,7 +32,7 @@ func (t Tests) Run() int {
 }
 
 // FullVar is the variable of the environment that asks for the full form of the tests: 1 asks
-// all tests, and 0/4 to 3/4 ask a fourth of the files with tests each. A test and its helpers,
+// all tests. 0/16 to 15/16 ask a sixteenth of the files with tests each. A test and its helpers,
 // which are mostly in one file, have the same form.
 const FullVar = "FIADOR_FULL"
 
@@ -40,9 +40,13 @@ const FullVar = "FIADOR_FULL"
 // repetition and no kind of case: fewer rounds of a storm, every n-th failing system call, fewer
 // bytes of a flood. Under the race detector the form is always the short one.
 func Full() bool {
-	form := os.Getenv(FullVar)
-	share, fourth := strings.CutSuffix(form, "/4")
-	return !Raced && (form == "1" || fourth && share == strconv.Itoa(int(crc32.ChecksumIEEE([]byte(caller()))%4)))
+	share, parts, divided := strings.Cut(os.Getenv(FullVar), "/")
+	if Raced || !divided {
+		return !Raced && share == "1"
+	}
+	n, err := strconv.ParseUint(share, 10, 32)
+	of, bad := strconv.ParseUint(parts, 10, 32)
+	return err == nil && bad == nil && of > 0 && uint64(crc32.ChecksumIEEE([]byte(caller())))%of == n
 }
 
 // caller returns the name of the file that called into this package, which has tests or helps

@@ -6,8 +6,8 @@ func one() int   { return Count(1, 10) }
 func two() int   { return func() int { return Stride(10) }() }
 func three() int { return func() int { return func() int { return Count(1, 10) }() }() }
 
-// TestFourths: the functions of a file run in full in the same fourth, and all of them with 1.
-func TestFourths(t *testing.T) {
+// TestParts: the functions of a file run in full in the same part, and all of them with 1.
+func TestParts(t *testing.T) {
 	if Raced {
 		t.Skip("under the race detector the form is always the short one")
 	}
@@ -24,7 +24,7 @@ func TestFourths(t *testing.T) {
 	if full != 1 {
 		t.Errorf("%d of four fourths are full", full)
 	}
-	for form, full := range map[string]bool{"1": true, "": false, "4/4": false, "/4": false, "2": false} {
+	for form, full := range map[string]bool{"1": true, "": false, "4/4": false, "/4": false, "0/0": false, "1/": false, "0/1": true, "2": false} {
 		t.Setenv(FullVar, form)
 		if Full() != full {
 			t.Errorf("%q: %v", form, Full())
