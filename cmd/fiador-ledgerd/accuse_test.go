@@ -18,7 +18,7 @@ func readings(dir, key, url string) [][]string {
 	for i := range list {
 		list[i] = append(append([]string{"ledger"}, list[i]...), "--key", key)
 	}
-	return append(list, []string{"ledger", "compare", url, url, "--key", key}, []string{"ledger", "check-proof", "one.tlog-proof", "--ledger", url})
+	return append(list, []string{"work", "verify", "--store", "store", "--ledger-key", key}, []string{"ledger", "compare", url, url, "--key", key}, []string{"ledger", "check-proof", "one.tlog-proof", "--ledger", url})
 }
 
 // TestReadersAccuse: every command that reads a log ends with 1 if the log was rolled back
@@ -83,4 +83,28 @@ func TestChangedTile(t *testing.T) {
 		check(t, os.WriteFile(file, right, 0o644))
 	}
 	first.says(0, "CLEAN", "ledger", "verify")
+}
+
+// TestCompareHoldsTheServer: a server that is compared with a folder is held against what this
+// machine remembers of it.
+func TestCompareHoldsTheServer(t *testing.T) {
+	p := newPlace(t)
+	f := p.folder()
+	f.grow(4)
+	check(t, f.log.Close())
+	says(t, 0, "", f.args()...)
+	copied := filepath.Join(t.TempDir(), "log")
+	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
+	server := p.start(config{})
+	m := server.machine(t, "ci")
+	server.accepted(failedRun("more"), server.post(failedRun("more")))
+	server.log(5)
+	m.says(0, "more", "ledger", "list", "--key", m.key)
+	m.says(0, "BEHIND", "ledger", "compare", f.dir, m.url, "--key", m.key)
+	check(t, server.stop())
+	check(t, os.RemoveAll(p.dir))
+	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
+	m.url = p.start(config{}).url
+	m.says(1, "TRUNCATED", "ledger", "compare", f.dir, m.url, "--key", m.key)
+	m.says(1, "TRUNCATED", "ledger", "compare", m.url, f.dir, "--key", m.key)
 }

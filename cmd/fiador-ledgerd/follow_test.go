@@ -79,8 +79,8 @@ func (p *place) grow(size int) {
 	put(nameClaims, claimed)
 }
 
-// TestLargeTakeOver: a standby takes over a log of a million entries (in the full form) within
-// seconds, because it has read the claims before.
+// TestLargeTakeOver: a standby takes over a log of a million entries (in the full form), and logs
+// the time. TestFollow holds that it leads with the claims that it has read before.
 func TestLargeTakeOver(t *testing.T) {
 	p := newPlace(t)
 	check(t, p.start(config{}).stop())

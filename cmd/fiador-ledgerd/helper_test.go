@@ -163,7 +163,7 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 	case a := <-ready:
 		r.url = "http://" + a.String()
 		if p.servers++; p.servers == 1 {
-			r.waitFor(nowWriting, 10*time.Second) // another test that forks can hold the lock for a moment
+			r.waitFor(nowWriting, 30*time.Second) // another test that forks can hold the lock for a moment, and a witness can hang
 		}
 		return r, nil
 	case err := <-ended:

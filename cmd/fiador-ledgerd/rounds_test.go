@@ -76,6 +76,8 @@ func TestRoundTrips(t *testing.T) {
 			m := server.machine(t, "ci")
 			m.url = gate.URL
 			m.says(0, `"accepted":true`, append([]string{"run", "intent.json", "--run-id", name}, c.args...)...)
+			before.mu.Lock()
+			defer before.mu.Unlock()
 			if len(before.list) > 0 {
 				t.Errorf("never came: %v", before.list)
 			}

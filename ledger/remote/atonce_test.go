@@ -79,6 +79,27 @@ func TestReadersOfTwoTrees(t *testing.T) {
 	}
 }
 
+// TestReaderOfAnEarlierTree: a reader whose checkpoint was remembered and forgotten meanwhile
+// is held against the newer one.
+func TestReaderOfAnEarlierTree(t *testing.T) {
+	s := serve(t)
+	s.fill(5)
+	honest := read(t, s.place(t, t.TempDir()))
+	s.cut(4)
+	s.addOther()
+	forked := read(t, s.place(t, t.TempDir()))
+	s.cut(4)
+	s.fill(7)
+	newer := read(t, s.place(t, t.TempDir()))
+	honest.state, forked.state = newer.state, newer.state
+	if err := honest.isBefore(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := forked.isBefore(t.Context()); !errors.Is(err, ledger.ErrForked) || !strings.Contains(err.Error(), "both signed notes are kept") {
+		t.Error(err)
+	}
+}
+
 // roundTrip is a transport.
 type roundTrip func(*http.Request) (*http.Response, error)
 

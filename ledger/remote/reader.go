@@ -179,6 +179,7 @@ func (r *Reader) extends(ctx context.Context, old ledger.Checkpoint) error {
 		other, parseErr := ledger.ParseCheckpoint(has)
 		switch {
 		case errors.Is(readErr, fs.ErrNotExist): // another process has just remembered a newer one
+			return r.isBefore(ctx)
 		case errors.Join(readErr, parseErr) != nil:
 			return errors.Join(readErr, parseErr)
 		case other.Root != r.promise.Root:
@@ -191,6 +192,23 @@ func (r *Reader) extends(ctx context.Context, old ledger.Checkpoint) error {
 		r.state.forget(seenFolder, r.promise.Size)
 	}
 	return err
+}
+
+// isBefore says whether the newest remembered tree begins with the tree of the checkpoint.
+func (r *Reader) isBefore(ctx context.Context) error {
+	newer, err := r.remembered()
+	if err != nil || newer.Size <= r.promise.Size {
+		return err
+	}
+	var root tlog.Hash
+	err = r.proven(func() (err error) {
+		root, err = tlog.TreeHash(r.promise.Size, tlog.TileHashReader(tlog.Tree{N: newer.Size, Hash: newer.Root}, tiles{r, ctx}))
+		return err
+	})
+	if err == nil && root != r.promise.Root {
+		err = fmt.Errorf("%w: its tree of %d entries had another one of %d", ledger.ErrForked, newer.Size, r.promise.Size)
+	}
+	return r.state.contradiction(err, numberedName(seenFolder, newer.Size), r.promise.Size, r.promise.Note)
 }
 
 // keeps says whether the tree of the checkpoint begins with the tree of an older one.

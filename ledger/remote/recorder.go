@@ -51,9 +51,7 @@ func Record(ctx context.Context, p Place) (*Recorder, error) {
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		keys, err := r.open(r.ctx)
-		r.mu.Lock()
 		r.keys, r.openErr = keys, err
-		r.mu.Unlock()
 		if close(r.opened); err != nil {
 			r.cancel()
 		}
@@ -150,7 +148,7 @@ func (r *Recorder) upload(ctx context.Context, b ledger.Blob, u *upload) error {
 		return err
 	}
 	if _, err := r.insist(ctx, http.MethodPut, evidencePath(b), u.blob, 0); err != nil {
-		return err
+		return cmp.Or(r.known(), err)
 	}
 	u.done = true
 	r.mu.Lock()
@@ -190,7 +188,7 @@ func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receip
 	}
 	a, err := r.insist(ctx, http.MethodPost, "v1/records", draft, ledger.MaxRecordedBytes)
 	if err != nil {
-		return ledger.Receipt{}, err
+		return ledger.Receipt{}, cmp.Or(r.known(), err) // what is wrong with the log counts more
 	}
 	if err := r.Opened(ctx); err != nil {
 		return ledger.Receipt{}, err
@@ -215,13 +213,12 @@ func (r *Recorder) Append(ctx context.Context, rec ledger.Record) (ledger.Receip
 		err := fmt.Errorf("%w: it had %d entries, and recorded a new one as entry %d", ledger.ErrTruncated, seen[n-1], receipt.Index)
 		return ledger.Receipt{}, r.state.contradiction(err, numberedName(seenFolder, seen[n-1]), receipt.Index, receipt.Ack.Note)
 	}
-	if err := r.remember(receipt.Ack); err != nil {
-		return ledger.Receipt{}, err
+	err = r.remember(receipt.Ack)
+	if err == nil && !rec.Kind.Ends() {
+		err = r.uploaded(ctx) // the record was sent while evidence was
 	}
-	if !rec.Kind.Ends() { // it was sent while evidence was
-		if err := r.uploaded(ctx); err != nil {
-			return ledger.Receipt{}, err
-		}
+	if err != nil {
+		return ledger.Receipt{}, err
 	}
 	return receipt, nil
 }
@@ -266,16 +263,11 @@ func (r *Recorder) Blob(b ledger.Blob) ([]byte, error) { return r.blob(r.ctx, b)
 
 // insist sends a request until it has an answer that lasts, at most for the time of Wait.
 // The server answers the same record, and the same blob, again.
-func (r *Recorder) insist(ctx context.Context, method, path string, body []byte, most int64) (_ answer, err error) {
+func (r *Recorder) insist(ctx context.Context, method, path string, body []byte, most int64) (answer, error) {
 	deadline, pause := time.Now().Add(r.wait()), 250*time.Millisecond
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
-	defer func() {
-		if err != nil {
-			err = cmp.Or(r.known(), err) // what is wrong with the log counts more
-		}
-	}()
 	var last error
 	for {
 		a, err := r.send(ctx, method, path, body, most)

@@ -27,9 +27,9 @@ func compareCommand(a *cli.App) *cobra.Command {
 		Use:   "compare A B",
 		Short: "say whether two copies of a ledger agree",
 		Long: `Compare compares two copies of a ledger, each up to its checkpoint. A copy is a folder
-or a URL. They are the same,
-one is behind the other, or they are forked. For a fork it prints the first entry that
-differs and both checkpoints. Keys of one ledger signed both: that proves the fork.
+or a URL. They are the same, one is behind the other, or they are forked. For a fork it
+prints the first entry that differs and both checkpoints. Keys of one ledger signed both:
+that proves the fork.
 
 Exit codes:
   0  the same, or one is behind
@@ -39,7 +39,7 @@ Exit codes:
   fiador ledger compare ./ledger https://log.example.com --key gate.pub`,
 		Args: cli.ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return compareLedgers(cmd.Context(), a, ledgers.ReadFlags{Dir: args[0], Key: key}, ledgers.ReadFlags{Dir: args[1], Key: key, Copy: true})
+			return compareLedgers(cmd.Context(), a, ledgers.ReadFlags{Dir: args[0], Key: key}, ledgers.ReadFlags{Dir: args[1], Key: key, Of: args[0]})
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "verifier key of the ledger, or a file with this key; a URL needs it")

@@ -39,23 +39,10 @@ Exit codes:
 		listCommand(a), showCommand(a), verifyCommand(a), proveCommand(a), checkProofCommand(a), consistencyCommand(a), compareCommand(a),
 		pinCommand(a), receiptsCommand(a), driftCommand(a), statsCommand(a), exportCommand(a), publishCommand(a), replayCommand(a),
 	} {
-		accuses(cmd)
+		ledgers.Accuses(cmd)
 		group.AddCommand(cmd)
 	}
 	return group
-}
-
-// accuses makes 1 the exit status of a command that reads a ledger and finds that the ledger
-// does not keep what it has promised.
-func accuses(cmd *cobra.Command) {
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		err := run(cmd, args)
-		if ledger.Broken(err) {
-			cmd.Annotations = map[string]string{cli.FailsWith: strconv.Itoa(cli.ExitRejected)}
-		}
-		return err
-	}
 }
 
 // proofError returns the error for a proof when a command cannot answer.

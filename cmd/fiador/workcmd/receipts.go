@@ -204,7 +204,7 @@ recorded decision of the run proves that it is the one that was made.
 
 Exit codes:
   0  everything holds
-  1  something does not
+  1  something does not, or the ledger does not keep what it has promised
   2  no answer`,
 		Example: `  fiador work verify
   fiador work verify ./receipt
@@ -221,6 +221,7 @@ Exit codes:
 			return p.verify(ctx, a, nil, args)
 		},
 	}
+	ledgers.Accuses(cmd)
 	p.registerTree(cmd)
 	cmd.Flags().StringVar(&log.Dir, "ledger", "", "folder of the ledger that has the decisions (default: FIADOR_LEDGER; none: the receipts are not authenticated)")
 	cmd.Flags().StringVar(&log.Key, "ledger-key", "", "verifier key of the ledger, or a file with it (default: the key that the ledger begins with)")

@@ -36,7 +36,7 @@ type ReadFlags struct {
 	Dir   string
 	Key   string
 	cover time.Duration // how long to wait for a server's checkpoint; 0: the default
-	Copy  bool          // another copy: a server's log is not held against what this machine remembers
+	Of    string        // the other copy: of two servers the second is held against the first, and not against what this machine remembers
 	alien bool          // the user has not named the server: it gets no token
 }
 
@@ -89,7 +89,7 @@ func Read(ctx context.Context, a *cli.App, f ReadFlags) (ledger.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Cover, p.Copy = f.cover, f.Copy; f.alien {
+		if p.Cover, p.Copy = f.cover, remote.Named(f.Of); f.alien {
 			p.Token = ""
 		}
 		r, err := remote.Read(ctx, p)
@@ -176,6 +176,19 @@ func Reading(ctx context.Context, a *cli.App, f ReadFlags, do func(ledger.Source
 	return Error(f.Name(a), do(r))
 }
 
+// Accuses makes 1 the exit status of a command that reads a ledger and finds that the ledger
+// does not keep what it has promised.
+func Accuses(cmd *cobra.Command) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if ledger.Broken(err) {
+			cmd.Annotations = map[string]string{cli.FailsWith: strconv.Itoa(cli.ExitRejected)}
+		}
+		return err
+	}
+}
+
 // Error returns the RUN_E006 for a ledger when a command cannot answer. It returns nil
 // and a RunError as they are.
 func Error(dir string, err error) error {
@@ -234,7 +247,7 @@ func Hint(err error) string {
 		{remote.ErrUnreachable, "look at the URL, the network and the server, and run it again"},
 		{remote.ErrAnswer, "ask the operator of the server what stands at that URL; nothing that it said was believed"},
 		{remote.ErrRefused, "ask the operator of the server"},
-		{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+		{ledger.ErrUnknownKey, "give the ledger's verifier key with --key, or with --ledger-key where a command has that"},
 		{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
 		{disk.ErrNoLedger, "name the folder of a ledger, or make one with: fiador ledger init"},
 		{disk.ErrNotFolder, "name the folder of a ledger, or make one with: fiador ledger init"},
