@@ -19,6 +19,8 @@ import (
 const (
 	nameImport   = "import.json"   // an import; until then nothing else writes to the log
 	nameRotation = "rotation.json" // a rotation whose record is perhaps in the log
+
+	nameContradiction = "contradiction.txt" // what a witness has said; nothing writes to the log until a person removes it
 )
 
 // identity says which log a storage has, and which key signs it. It is written under the
@@ -42,6 +44,13 @@ func imported(signer *ledger.Signer, keys ledger.Keys) identity {
 // read reads origin.json and checks that the log and its key are the signer's. The leader
 // first ends a rotation that was interrupted; others accept both keys of it.
 func (d *identity) read(store storage, leading bool) error {
+	if leading {
+		if said, err := store.document(nameContradiction); err == nil {
+			return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), nameContradiction)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	planned, err := d.planned(store)
 	if err != nil {
 		return err

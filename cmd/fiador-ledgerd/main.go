@@ -199,7 +199,9 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if err != nil {
 		return err
 	}
-	store.who().cosign = c.witnesses
+	if store.who().cosign = c.witnesses; c.witnesses != nil {
+		c.witnesses.size, c.witnesses.keep = store.size, store.setDocument
+	}
 	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

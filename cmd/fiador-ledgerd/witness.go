@@ -31,6 +31,7 @@ const (
 	maxCosignatures = 64 << 10        // bytes of an answer
 
 	nothingMore = "Nothing more is recorded or published"
+	notReady    = "the log is not ready for its witnesses"
 )
 
 // witnesses cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
@@ -43,9 +44,39 @@ type witnesses struct {
 	stopped chan struct{}       // closed when a witness contradicts the log
 
 	settle func()
+	size   func() (int64, error)             // of the log now
+	keep   func(name string, b []byte) error // keeps a document of the log
 
-	mu  sync.Mutex
-	err error // why it is stopped
+	mu    sync.Mutex
+	err   error   // why it is stopped
+	alone askFunc // of the tree that is open
+}
+
+// askFunc has one witness alone asked for a cosignature of a tree. With the text of a
+// checkpoint, it is one that was signed before.
+type askFunc func(ctx context.Context, of *witness, text []byte, size uint64, root []byte) error
+
+// one is the policy of one witness.
+type one struct{ *witness }
+
+func (o one) Satisfied(checkpoint []byte) bool {
+	n, err := note.Open(checkpoint, note.VerifierList(o.key))
+	return err == nil && len(n.Sigs) == 1
+}
+
+func (o one) Endpoints() map[string]note.Verifier { return map[string]note.Verifier{o.url: o.key} }
+
+// again signs once more what was signed.
+type again struct {
+	note.Signer
+	text []byte
+}
+
+func (a again) Sign(text []byte) ([]byte, error) {
+	if !bytes.Equal(text, a.text) {
+		return nil, errors.New("this is not the checkpoint that was signed")
+	}
+	return a.Signer.Sign(text)
 }
 
 // witness is one of them. Whoever holds turn has the fields below it.
@@ -170,31 +201,77 @@ func (w *witnesses) stop(of *witness, format string, args ...any) error {
 	if w.err == nil {
 		w.err = fmt.Errorf("the witness %s %s: an old copy of the log was put back, or there are two logs with this key. %s. "+
 			"Put back the newest copy, or find the other log", of.name, fmt.Sprintf(format, args...), nothingMore)
+		if err := w.keep(nameContradiction, []byte(w.err.Error()+"\n")); err != nil {
+			w.err = fmt.Errorf("%w. %s could not be written: %w", w.err, nameContradiction, err)
+		}
 		close(w.stopped)
 	}
 	return w.err
 }
 
-// checking marks requests that are made before the log has settled.
+// checking marks requests about one witness alone. They wait for its turn, and may be made
+// before the log has settled.
 type checking struct{}
 
-// check has publish ask every witness about the tree that the log has, before it takes records.
-// The error says that a witness has seen another log. Who does not answer is asked again with
-// the next checkpoint.
-func (w *witnesses) check(publish func(context.Context) error, log *printer) error {
+// check has every witness asked about the tree that the log has, before it takes records. The
+// error says that a witness has seen another log, or that the log has no proof for it. Who does
+// not answer is asked again with the next checkpoint.
+func (w *witnesses) check(alone askFunc, size uint64, root []byte, log *printer) error {
+	w.mu.Lock()
+	w.alone = alone
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), checking{}, true), 2*witnessTime)
 	defer cancel()
-	_ = publish(ctx) // each witness has its error
+	faults := make(chan error, len(w.each))
 	for _, of := range w.each {
-		of.turn <- struct{}{}
-		err := of.err
-		<-of.turn
-		if err != nil && w.failed() == nil {
-			log.complain("the witness "+of.name+" cannot say whether this log is the newest", err)
-		}
+		go func() {
+			of.turn <- struct{}{}
+			of.next, of.err, of.again = time.Time{}, nil, false
+			<-of.turn
+			err := alone(ctx, of, nil, size, root)
+			of.turn <- struct{}{}
+			why := of.err
+			<-of.turn
+			switch {
+			case err == nil || w.failed() != nil:
+				err = nil
+			case why != nil || ctx.Err() != nil:
+				log.complain("the witness "+of.name+" cannot say whether this log is the newest", errors.Join(why, ctx.Err()))
+				err = nil
+			default:
+				err = fmt.Errorf("the witness %s could not be asked about this log; is it damaged? %w", of.name, err)
+			}
+			faults <- err
+		}()
 	}
-	w.settle()
-	return w.failed()
+	var err error
+	for range w.each {
+		err = errors.Join(err, <-faults)
+	}
+	if failed := w.failed(); failed != nil {
+		return failed
+	}
+	if err == nil {
+		w.settle()
+	}
+	return err
+}
+
+// catchUp asks a witness that is behind once more, with the proof. Tessera has given it up,
+// because the quorum was there. The next checkpoint asks a witness that does not answer.
+func (w *witnesses) catchUp(of *witness, body []byte) {
+	_, checkpoint, _ := bytes.Cut(body, []byte("\n\n"))
+	asked, err := ledger.ParseCheckpoint(checkpoint)
+	w.mu.Lock()
+	alone := w.alone
+	w.mu.Unlock()
+	if err != nil || alone == nil {
+		return
+	}
+	text, _, _ := bytes.Cut(checkpoint, []byte("\n\n"))
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), checking{}, true), 2*witnessTime)
+	defer cancel()
+	_ = alone(ctx, of, append(text[:len(text):len(text)], '\n'), uint64(asked.Size), asked.Root[:])
 }
 
 // RoundTrip sends a request of Tessera to a witness. It goes on to the end when Tessera gives it
@@ -205,17 +282,23 @@ func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err = errors.Join(err, req.Body.Close()); err != nil || of == nil {
 		return nil, errors.Join(err, errors.New("this is no witness of the policy"))
 	}
-	if req.Context().Value(checking{}) == nil {
+	if alone := req.Context().Value(checking{}) != nil; alone {
+		select {
+		case of.turn <- struct{}{}:
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	} else {
 		select {
 		case <-w.settled:
-		case <-req.Context().Done():
-			return nil, errors.New("the log is not ready")
+		default:
+			return nil, errors.New(notReady) // Tessera tries again, with a tree that may have grown
 		}
-	}
-	select {
-	case of.turn <- struct{}{}:
-	default:
-		return nil, errors.New("it has not answered the last request")
+		select {
+		case of.turn <- struct{}{}:
+		default:
+			return nil, errors.New("it has not answered the last request")
+		}
 	}
 	type result struct {
 		*http.Response
@@ -224,8 +307,13 @@ func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
 	done := make(chan result, 1)
 	go func() {
 		resp, err := w.ask(of, body)
+		behind := of.again && err == nil && req.Context().Err() != nil && req.Context().Value(checking{}) == nil
+		of.again = of.again && !behind // catchUp begins anew
 		<-of.turn
 		done <- result{resp, err}
+		if behind {
+			w.catchUp(of, body)
+		}
 	}()
 	select {
 	case r := <-done:
@@ -237,6 +325,9 @@ func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // ask sends a request, unless the last one failed just now. Its caller holds the turn.
 func (w *witnesses) ask(of *witness, body []byte) (resp *http.Response, err error) {
+	if err := w.failed(); err != nil {
+		return nil, err // no witness cosigns what another one contradicts
+	}
 	if time.Now().Before(of.next) {
 		return nil, of.err
 	}
@@ -295,6 +386,9 @@ func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
 		case err != nil, resp.Header.Get("Content-Type") != "text/x.tlog.size", seen == old:
 			return nil, w.stop(of, "has cosigned another tree of %d entries (409), and this log has %d", old, asked.Size)
 		case seen > uint64(asked.Size):
+			if size, err := w.size(); err != nil || uint64(size) >= seen {
+				return nil, errors.Join(errors.New("it has cosigned a later tree of the log"), err)
+			}
 			return nil, w.stop(of, "has cosigned a tree of %d entries (409), and this log has %d", seen, asked.Size)
 		case before:
 			return nil, fmt.Errorf("it has %d entries, and had another number just before", seen)
@@ -332,8 +426,5 @@ func (t *tree) witnessed(log *printer) error {
 	if err != nil {
 		return err
 	}
-	return t.witnesses.check(func(ctx context.Context) error {
-		_, err := t.publish(ctx, uint64(size), root[:])
-		return err
-	}, log)
+	return t.witnesses.check(t.alone, uint64(size), root[:], log)
 }
