@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -113,7 +114,7 @@ func records(log *disk.Log) ([]ledger.Record, error) {
 	}
 	missing := decision("run_b", intentB, "REFUSE", "CMD_NOT_ALLOWED", "PATH_ABSOLUTE")
 	missing.Evidence = ledger.Blob{SHA256: digest(0x8), Size: 99}
-	begun, failed := run(ledger.KindBegun, "run_c", intentC), decision("run_c", intentC, "BUNDLE", "EXIT 1")
+	begun, failed := run(ledger.KindBegun, "run_c", intentC), decision("run_c", intentC, "BUNDLE", reason.Exit+" 1")
 	killed := run(ledger.KindBegun, "42", intentC)
 	for _, r := range []*ledger.Record{&begun, &failed, &killed} {
 		r.ExecutionMode = "execute-sandbox"
