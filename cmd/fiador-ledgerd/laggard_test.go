@@ -101,6 +101,21 @@ func TestLateRequest(t *testing.T) {
 	fails("has cosigned a tree of 5 entries (409), and this log has 3", 2)
 }
 
+// TestLostWhileAsking: an answer that comes when another server may write is no cosignature.
+func TestLostWhileAsking(t *testing.T) {
+	t.Parallel()
+	a := newCosigner(t, "a.example/w")
+	p := newPlace(t)
+	w, err := readWitnesses(p.policy(a.line(), "quorum a.example/w\n")[1], p.keys[0].Key)
+	check(t, err)
+	w.settle()
+	a.become(answers(409, "text/x.tlog.size", "1\n"))
+	lost := func(context.Context) error { return errLost }
+	if _, err := w.client(lost).Do(p.request(w.each[a.http.URL+"/add-checkpoint"], 3)); !errors.Is(err, errLost) || a.requests() != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestCheckFails: the check of the start fails when nobody could be asked, because of the log.
 func TestCheckFails(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witnesses) 
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	driver, err := tposix.New(ctx, tposix.Config{Path: dir, HTTPClient: w.client()})
+	driver, err := tposix.New(ctx, tposix.Config{Path: dir, HTTPClient: w.client(nil)})
 	if err != nil {
 		stop()
 		return nil, err
@@ -149,7 +149,7 @@ func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every t
 			by = again{signer.Signer, text}
 		}
 		_, err := tessera.NewAppendOptions().WithCheckpointSigner(by).WithWitnesses(tessera.NewWitnessGroup(1, one{of}), &tessera.WitnessOptions{Timeout: 3 * witnessTime}).
-			CheckpointPublisher(reader, w.client())(ctx, size, root)
+			CheckpointPublisher(reader, w.client(nil))(ctx, size, root)
 		return err
 	}
 	if decorate != nil {

@@ -322,7 +322,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	fail := func(err error) (*tree, error) { stop(); return nil, err }
 	options := func(o *awss3.Options) { d.options(o); o.HTTPClient = fenced{o.HTTPClient, l.lines} }
 	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: options, Bucket: d.name,
-		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client()})
+		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client(l.fence)})
 	if err != nil {
 		return fail(err)
 	}

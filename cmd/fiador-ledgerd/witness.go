@@ -168,12 +168,29 @@ func checkPolicy(text string, log ledger.Verifier) error {
 	return nil
 }
 
-// client returns what Tessera sends its requests with, or nil.
-func (w *witnesses) client() *http.Client {
+// client returns what Tessera sends its requests with, or nil. With a fence, an answer counts
+// only if this server still may write: it took seconds, and a checkpoint is written next.
+func (w *witnesses) client(fence func(context.Context) error) *http.Client {
 	if w == nil {
 		return nil
 	}
-	return &http.Client{Transport: w}
+	return &http.Client{Transport: stillLeading{w, fence}}
+}
+
+type stillLeading struct {
+	*witnesses
+	fence func(context.Context) error
+}
+
+func (s stillLeading) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.witnesses.RoundTrip(req)
+	if err == nil && s.fence != nil {
+		err = s.fence(req.Context())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // contradicted is closed when a witness has contradicted the log.
