@@ -79,6 +79,9 @@ func (c *checker) identity(store storage) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		c.fault("import", "%v", err)
 	}
+	if err := contradicted(store); err != nil {
+		c.fault("witness", "%v", err)
+	}
 	switch planned, err := d.planned(store); {
 	case err != nil:
 		c.fault("rotation", "%v", err)

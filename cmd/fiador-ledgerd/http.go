@@ -362,6 +362,9 @@ func (s *server) getRun(w http.ResponseWriter, runID string) *failure {
 	if f := s.writer.refusal(); f != nil {
 		return f
 	}
+	if s.writer.underway.has(runID) {
+		return busy("a record of this run is being recorded")
+	}
 	list, err := (*s.writer.claims.Load()).indexes(runID)
 	if err != nil {
 		s.log.complain("the entries of a run cannot be found", err)

@@ -45,9 +45,7 @@ func imported(signer *ledger.Signer, keys ledger.Keys) identity {
 // first ends a rotation that was interrupted; others accept both keys of it.
 func (d *identity) read(store storage, leading bool) error {
 	if leading {
-		if said, err := store.document(nameContradiction); err == nil {
-			return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), nameContradiction)
-		} else if !errors.Is(err, fs.ErrNotExist) {
+		if err := contradicted(store); err != nil {
 			return err
 		}
 	}
@@ -116,6 +114,18 @@ func (d *identity) extends(has ledger.Keys) error {
 		}
 	}
 	return nil
+}
+
+// contradicted returns what a witness has said against the log, and nil if no witness has.
+func contradicted(store storage) error {
+	said, err := store.document(nameContradiction)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), nameContradiction)
 }
 
 // planned returns the keys after a rotation that was not ended, or nil.

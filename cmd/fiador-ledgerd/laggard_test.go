@@ -56,6 +56,7 @@ func TestLaggard(t *testing.T) {
 			t.Errorf("%v\n%s", err, r.stderr)
 		}
 	}
+	r.finds(t, 2, "BAD ", "has cosigned a tree of 2 entries")
 	check(t, os.Remove(filepath.Join(r.dir, nameContradiction)))
 	next := r.start(config{})
 	next.accepted(begun("after"), next.post(begun("after")))

@@ -28,10 +28,11 @@ type writer struct {
 	log      *printer
 	decorate decorator
 
-	drafts chan *draft
-	ended  chan struct{} // closed when run returns
-	state  atomic.Int32
-	claims atomic.Pointer[claims] // of the lead, for reading
+	drafts   chan *draft
+	underway underway
+	ended    chan struct{} // closed when run returns
+	state    atomic.Int32
+	claims   atomic.Pointer[claims] // of the lead, for reading
 
 	lead *lead    // nil while another server writes
 	held []*draft // for the next batch
@@ -67,46 +68,9 @@ func (l *lead) isLost() bool {
 	}
 }
 
-// draft is a record that a client sent, and waits for its outcome.
-type draft struct {
-	record   ledger.Record
-	evidence bool // the server has the blob that the record names
-	done     chan outcome
-}
-
-// outcome answers a draft: with the entry, or with a failure.
-type outcome struct {
-	again bool
-	index int64
-	entry []byte
-	ack   []byte
-	*failure
-}
-
 func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log *printer, decorate decorator) *writer {
 	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
-}
-
-// submit gives a draft to the writer and waits for its outcome.
-func (w *writer) submit(ctx context.Context, d *draft) outcome {
-	if f := w.refusal(); f != nil {
-		return outcome{failure: f}
-	}
-	d.done = make(chan outcome, 1)
-	select {
-	case w.drafts <- d:
-	default:
-		return outcome{failure: busy("too many records wait")}
-	}
-	select {
-	case out := <-d.done:
-		return out
-	case <-w.ended:
-		return outcome{failure: busy("the server ends")}
-	case <-ctx.Done():
-		return outcome{failure: busy("the record waited too long; it may still be recorded")}
-	}
 }
 
 // become changes the state, unless the server ends.
@@ -228,7 +192,7 @@ func (w *writer) pause(ctx context.Context, wait time.Duration) {
 	for {
 		select {
 		case d := <-w.drafts:
-			d.done <- outcome{failure: w.refusal()}
+			d.end(outcome{failure: w.refusal()})
 		case <-end.C:
 			return
 		case <-ctx.Done():
@@ -339,7 +303,7 @@ func fail(err error, lists ...[]*draft) {
 	}
 	for _, list := range lists {
 		for _, d := range list {
-			d.done <- outcome{failure: f}
+			d.end(outcome{failure: f})
 		}
 	}
 }
@@ -359,7 +323,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 	first, again, err := w.recorded(rec, b.recorded[rec.RunID])
 	switch {
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrEnded):
-		d.done <- outcome{failure: unfit(err)}
+		d.end(outcome{failure: unfit(err)})
 		return nil
 	case err != nil:
 		return err
@@ -367,13 +331,13 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		w.answer(d, first, true)
 		return nil
 	case !d.evidence:
-		d.done <- outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}}
+		d.end(outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}})
 		return nil
 	}
 	rec.Stamp(now, w.lead.claims.last())
 	it, err := newItem(rec)
 	if err != nil {
-		d.done <- outcome{failure: notRecord(err)}
+		d.end(outcome{failure: notRecord(err)})
 		return nil
 	}
 	b.byRun[rec.RunID] = len(b.items)
@@ -415,10 +379,10 @@ func (w *writer) answer(d *draft, e entry, again bool) {
 	ack, err := w.signer.Ack(e.index, ledger.LeafHash(e.entry))
 	if err != nil {
 		w.log.printf("an ack was not signed: %v", err)
-		d.done <- outcome{failure: storageFailed()}
+		d.end(outcome{failure: storageFailed()})
 		return
 	}
-	d.done <- outcome{again: again, index: e.index, entry: e.entry, ack: ack.Note}
+	d.end(outcome{again: again, index: e.index, entry: e.entry, ack: ack.Note})
 }
 
 // record claims entries, adds them to the log and marks the claims with their indexes.
