@@ -157,11 +157,11 @@ func answerVerdict(err error) string {
 		}
 	}
 	for part, word := range map[string]string{": an ack ": "ack", ": an entry ": "entry", ": the record of another run": "entry"} {
-		if errors.Is(err, remote.ErrAnswer) && strings.Contains(err.Error(), part) {
+		if errors.Is(err, ledger.ErrAnswer) && strings.Contains(err.Error(), part) {
 			return word
 		}
 	}
-	if errors.Is(err, remote.ErrAnswer) {
+	if errors.Is(err, ledger.ErrAnswer) {
 		return "form"
 	}
 	return err.Error()

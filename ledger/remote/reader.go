@@ -91,7 +91,7 @@ func (r *Reader) open(ctx context.Context) error {
 // notALog says that a URL without a log has none.
 func notALog(err error) error {
 	if errors.Is(err, errMissing) {
-		return fmt.Errorf("%w: no log stands there", ErrAnswer)
+		return fmt.Errorf("%w: no log stands there", ledger.ErrAnswer)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func notALog(err error) error {
 // parseKeys reads the keys of the log, and those from the trusted key on.
 func (c *client) parseKeys(b []byte) (all, trusted ledger.Keys, err error) {
 	if all, err = ledger.ParseKeys(b); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+		return nil, nil, fmt.Errorf("%w: %w", ledger.ErrAnswer, err)
 	}
 	trusted, err = all.Trusting(c.Key)
 	return all, trusted, err
@@ -262,7 +262,7 @@ func (r *Reader) proven(do func() error) error {
 
 // lasting says whether an error is not about the content of tiles.
 func lasting(err error) bool {
-	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrAnswer) || errors.Is(err, ErrToken) || errors.Is(err, ErrForbidden) ||
+	return errors.Is(err, ErrUnreachable) || errors.Is(err, ledger.ErrAnswer) || errors.Is(err, ErrToken) || errors.Is(err, ErrForbidden) ||
 		errors.Is(err, ErrRefused) || errors.Is(err, context.Canceled)
 }
 
@@ -438,12 +438,12 @@ func (r *Reader) hint(ctx context.Context, runID string) ([]int64, error) {
 		Indexes []int64 `json:"indexes"`
 	}
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, fmt.Errorf("%w: no list of indexes", ErrAnswer)
+		return nil, fmt.Errorf("%w: no list of indexes", ledger.ErrAnswer)
 	}
 	slices.Sort(doc.Indexes)
 	doc.Indexes = slices.Compact(doc.Indexes)
 	if n := len(doc.Indexes); n > 4 || n > 0 && doc.Indexes[0] < 0 {
-		return nil, fmt.Errorf("%w: no list of the indexes of one run", ErrAnswer)
+		return nil, fmt.Errorf("%w: no list of the indexes of one run", ledger.ErrAnswer)
 	}
 	for _, index := range doc.Indexes {
 		if index >= r.promise.Size {

@@ -50,7 +50,6 @@ var (
 	ErrUnreachable = errors.New("the server of the ledger does not answer")
 	ErrToken       = errors.New("the server does not accept the token")
 	ErrForbidden   = errors.New("the server does not allow this with that token")
-	ErrAnswer      = ledger.ErrAnswer
 	ErrRefused     = errors.New("the server refused the request")
 )
 
@@ -145,7 +144,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, mos
 		return answer{}, unreachable(caller, ctx, errors.Join(err, ctx.Err()))
 	}
 	if success && int64(len(a.body)) > most { // of a longer page of a proxy the status counts
-		return answer{}, fmt.Errorf("%w: more than %d bytes for %s", ErrAnswer, most, path)
+		return answer{}, fmt.Errorf("%w: more than %d bytes for %s", ledger.ErrAnswer, most, path)
 	}
 	return a, nil
 }
@@ -200,7 +199,7 @@ func (a answer) refusal() error {
 	case a.status == http.StatusConflict && doc.Error == "ended":
 		return repeated(ledger.ErrEnded, doc.Message)
 	case a.status >= 300 && a.status < 400:
-		return fmt.Errorf("%w: a redirect (%d), which is not followed", ErrAnswer, a.status)
+		return fmt.Errorf("%w: a redirect (%d), which is not followed", ledger.ErrAnswer, a.status)
 	case a.passing():
 		return fmt.Errorf("%w: it says %s", errPassing, said)
 	}

@@ -177,27 +177,27 @@ func TestAnswersToARecord(t *testing.T) {
 		"another record": {func(s *server, d *ledger.Recorded) {
 			d.Entry = strings.Replace(d.Entry, `"accepted":true`, `"accepted":false`, 1)
 			d.Ack = s.ack(d.Index, d.Entry)
-		}, ErrAnswer},
+		}, ledger.ErrAnswer},
 		"no record": {func(s *server, d *ledger.Recorded) {
 			d.Entry = d.Entry[:len(d.Entry)-1]
 			d.Ack = s.ack(d.Index, d.Entry)
-		}, ErrAnswer},
-		"another index":  {func(_ *server, d *ledger.Recorded) { d.Index++ }, ErrAnswer},
-		"ack of another": {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index, string(s.entries[0])) }, ErrAnswer},
-		"ack elsewhere":  {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index+1, d.Entry) }, ErrAnswer},
-		"no ack":         {func(_ *server, d *ledger.Recorded) { d.Ack = "" }, ErrAnswer},
+		}, ledger.ErrAnswer},
+		"another index":  {func(_ *server, d *ledger.Recorded) { d.Index++ }, ledger.ErrAnswer},
+		"ack of another": {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index, string(s.entries[0])) }, ledger.ErrAnswer},
+		"ack elsewhere":  {func(s *server, d *ledger.Recorded) { d.Ack = s.ack(d.Index+1, d.Entry) }, ledger.ErrAnswer},
+		"no ack":         {func(_ *server, d *ledger.Recorded) { d.Ack = "" }, ledger.ErrAnswer},
 		"changed ack": {func(_ *server, d *ledger.Recorded) {
 			d.Ack = strings.Replace(d.Ack, "/ack\n1\n", "/ack\n2\n", 1)
 			d.Index = 2
-		}, ErrAnswer},
+		}, ledger.ErrAnswer},
 		"checkpoint": {func(s *server, d *ledger.Recorded) {
 			c, _ := s.key.Checkpoint(1, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(c.Note)
-		}, ErrAnswer},
+		}, ledger.ErrAnswer},
 		"again of another": {func(s *server, d *ledger.Recorded) {
 			d.Again, d.Index, d.Entry = true, 0, string(s.entries[0])
 			d.Ack = s.ack(0, d.Entry)
-		}, ErrAnswer},
+		}, ledger.ErrAnswer},
 		"unknown key": {func(_ *server, d *ledger.Recorded) {
 			a, _ := signer(t, "example.com/log", 2).Ack(d.Index, ledger.LeafHash([]byte(d.Entry)))
 			d.Ack = string(a.Note)
@@ -241,10 +241,10 @@ func TestRefusals(t *testing.T) {
 		"503": {status(503, "busy"), ErrUnreachable, true}, "500": {status(500, "storage"), ErrUnreachable, true}, "429": {status(429, ""), ErrUnreachable, true},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
-		}, ErrAnswer, false},
-		"nothing": {func(http.ResponseWriter, *http.Request) {}, ErrAnswer, false},
-		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ErrAnswer, false},
-		"endless": {func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte("x"), 1<<20)) }, ErrAnswer, false},
+		}, ledger.ErrAnswer, false},
+		"nothing": {func(http.ResponseWriter, *http.Request) {}, ledger.ErrAnswer, false},
+		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ledger.ErrAnswer, false},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte("x"), 1<<20)) }, ledger.ErrAnswer, false},
 		"cut": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9999")
 			fmt.Fprint(w, "{")

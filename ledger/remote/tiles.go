@@ -66,7 +66,7 @@ func (t tiles) hashes(ctx context.Context, want tlog.Tile) ([]byte, error) {
 		return nil, err
 	}
 	if len(b) < need {
-		return nil, fmt.Errorf("%w: a tile of %d bytes", ErrAnswer, len(b))
+		return nil, fmt.Errorf("%w: a tile of %d bytes", ledger.ErrAnswer, len(b))
 	}
 	return b[:need:need], nil
 }
@@ -93,7 +93,7 @@ func (r *Reader) file(ctx context.Context, want tlog.Tile, most int64) ([]byte, 
 		b, err = r.get(ctx, name, most)
 	}
 	if errors.Is(err, errMissing) {
-		err = fmt.Errorf("%w: %s is not there, and the checkpoint covers it", ErrAnswer, ledger.TilePath(want))
+		err = fmt.Errorf("%w: %s is not there, and the checkpoint covers it", ledger.ErrAnswer, ledger.TilePath(want))
 	}
 	return b, err
 }

@@ -84,14 +84,22 @@ func workRecords(log *disk.Log) ([]ledger.Record, error) {
 	return []ledger.Record{begun, ended, killed}, nil
 }
 
+// evidence is as much of the evidence of a decision as commands read here.
+type evidence struct {
+	Kind   string `json:"kind"`
+	Result string `json:"result"`
+}
+
+var evidencePlan canon.Plan[evidence]
+
 // records returns the records after the genesis.
 func records(log *disk.Log) ([]ledger.Record, error) {
 	const printed = `{"run_id":"run_a","text":"\u001b[2J"}` + "\n"
-	evidence, _, err := canon.Artifact(map[string]any{"kind": "decision", "result": printed})
+	text, _, err := evidencePlan.Artifact(&evidence{"decision", printed})
 	if err != nil {
 		return nil, err
 	}
-	blob, err := log.Put(evidence)
+	blob, err := log.Put(text)
 	if err != nil {
 		return nil, err
 	}

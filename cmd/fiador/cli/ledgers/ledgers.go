@@ -245,7 +245,7 @@ func Hint(err error) string {
 		{remote.ErrToken, "put the token of this client into FIADOR_LEDGER_TOKEN"},
 		{remote.ErrForbidden, "ask the operator of the server for a token that may do this"},
 		{remote.ErrUnreachable, "look at the URL, the network and the server, and run it again"},
-		{remote.ErrAnswer, "ask the operator of the server what stands at that URL; nothing that it said was believed"},
+		{ledger.ErrAnswer, "ask the operator of the server what stands at that URL; nothing that it said was believed"},
 		{remote.ErrRefused, "ask the operator of the server"},
 		{ledger.ErrUnknownKey, "give the ledger's verifier key with --key, or with --ledger-key where a command has that"},
 		{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
