@@ -357,7 +357,7 @@ func TestInstallingPage(t *testing.T) {
 		}
 		said.Write(out)
 	}
-	for _, want := range []string{"Signature Verified Successfully\n", a.name + ": OK\n", a.remote() + ": OK\n", a.ledgerd() + ": OK\n", "fiador-ledgerd serve --posix DIR", shims()[0] + ": OK\n" + shims()[1] + ": OK\n", "commit " + a.commit + "\n"} {
+	for _, want := range []string{"Signature Verified Successfully\n", a.name + ": OK\n", a.remote() + ": OK\n", a.ledgerd() + ": OK\n", "fiador-ledgerd serve STORAGE", shims()[0] + ": OK\n" + shims()[1] + ": OK\n", "commit " + a.commit + "\n"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not printed:\n%s", want, said.String())
 		}
