@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -420,12 +421,17 @@ func (m *ledgerServed) counting(ctx context.Context, s *ledgerScene, of func(nam
 				return err
 			}
 		}
+		mu.Lock()
 		clear(asked)
+		mu.Unlock()
 		if _, err := s.once(ctx, s.t, of(what, counter.URL, "verify")); err != nil {
 			return err
 		}
 		a := asking{what: what}
-		for path, n := range asked {
+		mu.Lock()
+		now := maps.Clone(asked) // a request may still end
+		mu.Unlock()
+		for path, n := range now {
 			a.requests += n
 			if !strings.HasPrefix(path, "/tile/") || strings.Contains(path, ".p/") {
 				continue
