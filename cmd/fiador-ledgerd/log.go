@@ -373,7 +373,12 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 }
 
 // quiet makes the warnings of Tessera lines of ours, one a minute about each operation.
-func quiet(log *printer) {
+func quiet(log *printer) { quietOnce.Do(func() { setQuiet(log) }) }
+
+// quietOnce: klog's settings cannot change while it writes.
+var quietOnce sync.Once
+
+func setQuiet(log *printer) {
 	_ = mysql.SetLogger(&mysql.NopLogger{})        // a connection that ended; what needed it says so
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // temporary files that could not be removed
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
