@@ -16,6 +16,7 @@ import (
 
 	"github.com/transparency-dev/tessera"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -336,7 +337,7 @@ func newTestWriter(t *testing.T, p *place, decorate decorator) *writer {
 	check(t, err)
 	store, err := openPosix(p.dir, newIdentity(signer))
 	check(t, err)
-	w := newWriter(store, signer, time.Now, &printer{to: new(buffer)}, decorate)
+	w := newWriter(store, signer, time.Now, &printer{to: new(rehearsal.Buffer)}, decorate)
 	check(t, w.begin())
 	return w
 }

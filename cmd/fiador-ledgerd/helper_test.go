@@ -49,24 +49,6 @@ func TestMain(m *testing.M) {
 
 const testOrigin = "example.com/log"
 
-// buffer is a stream that several goroutines may use.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // place is the folder of a log with its key, clients and tokens.
 type place struct {
 	t      testing.TB
@@ -124,7 +106,7 @@ func (p *place) args(more ...string) []string {
 type running struct {
 	*place
 	url    string
-	stderr *buffer
+	stderr *rehearsal.Buffer
 	stop   func() error
 	kill   func()
 	end    func() error // waits for the end
@@ -144,7 +126,7 @@ func (p *place) start(c config, more ...string) *running {
 
 func (p *place) tryStart(c config, more ...string) (*running, error) {
 	p.t.Helper()
-	r := &running{place: p, stderr: new(buffer)}
+	r := &running{place: p, stderr: new(rehearsal.Buffer)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -184,7 +166,7 @@ func (p *place) process(more ...string) *running {
 // launch starts a server as a process of its own, which then listens.
 func (p *place) launch(more ...string) *running {
 	p.t.Helper()
-	r := &running{place: p, stderr: new(buffer), ended: make(chan error, 1)}
+	r := &running{place: p, stderr: new(rehearsal.Buffer), ended: make(chan error, 1)}
 	argv := slices.Concat(p.under, []string{os.Args[0], "serve"}, p.args(more...))
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "FIADOR_LEDGERD_TEST=1")

@@ -182,7 +182,7 @@ func (s *storm) start(t *testing.T) (wait func(), acks []string) {
 		acks = append(acks, task.Acks)
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), stormClient+"=1")
-		said := new(buffer)
+		said := new(rehearsal.Buffer)
 		cmd.Stderr = said
 		in, err := cmd.StdinPipe()
 		check(t, err)

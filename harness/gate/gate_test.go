@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/gate"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/rpc"
 )
@@ -279,28 +280,10 @@ type client struct {
 	lines  chan string // of the gate; closed behind the last one
 	exit   chan int
 	record string // the file with what the server has read
-	log    *buffer
+	log    *rehearsal.Buffer
 
 	mu      sync.Mutex
 	allowed []string // canonical arguments of calls that were allowed
-}
-
-// buffer is a buffer that several goroutines use.
-type buffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }
 
 // begin starts a gate before a server that plays a part. Without a decision of its own, the test
@@ -315,7 +298,7 @@ func begin(t *testing.T, part string, o gate.Options) *client {
 
 func beginWith(t *testing.T, o gate.Options, command ...string) *client {
 	t.Helper()
-	c := &client{t: t, lines: make(chan string, 100_000), exit: make(chan int, 1), log: &buffer{}}
+	c := &client{t: t, lines: make(chan string, 100_000), exit: make(chan int, 1), log: &rehearsal.Buffer{}}
 	decide := o.Decide
 	if decide == nil {
 		decide = func(_ context.Context, call gate.Call) gate.Answer {

@@ -15,11 +15,13 @@ import (
 
 	"github.com/fiador/fiador/harness/calltrace"
 	"github.com/fiador/fiador/harness/gate"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // trace is the file of a trace. It takes so many lines, and then none.
 type trace struct {
-	buffer
+	rehearsal.Buffer
+	mu   sync.Mutex
 	room int
 }
 
@@ -31,7 +33,7 @@ func (f *trace) Write(p []byte) (int, error) {
 	if full {
 		return 0, errors.New("no room")
 	}
-	return f.buffer.Write(p)
+	return f.Buffer.Write(p)
 }
 
 func (f *trace) Close() error { return nil }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/gate"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/rpc"
 )
 
@@ -330,7 +331,7 @@ func TestWebStream(t *testing.T) {
 		}
 		return false
 	})
-	log := &buffer{}
+	log := &rehearsal.Buffer{}
 	v := (&visit{t: t, url: openWeb(t, gate.Options{Log: log}, u.URL)}).begin()
 	status, text, header := v.do("POST", call("1", "echo", `{}`))
 	if status != 200 || header.Get("Content-Type") != "text/event-stream" || strings.Contains(text, "sampling") || strings.Contains(text, `"id":99`) ||

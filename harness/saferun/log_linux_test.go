@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/saferun"
 )
 
@@ -46,7 +47,7 @@ func (in inside) run(t *testing.T, script string) (code int, stderr string) {
 	if in.now.IsZero() {
 		in.now = time.Now()
 	}
-	var errs output
+	var errs rehearsal.Buffer
 	code = saferun.Run(sh(script), saferun.System{
 		Stdin: stdin, Stdout: io.Discard, Stderr: &errs, Signals: in.signals,
 		Env: []string{path, "SAFE_LOG_DIR=" + in.dir, "SAFE_RUN_LOG_NAMES=" + in.names},

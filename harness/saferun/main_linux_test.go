@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -135,7 +134,7 @@ type tool struct {
 	t              *testing.T
 	cmd            *exec.Cmd
 	o              options
-	stdout, stderr output
+	stdout, stderr rehearsal.Buffer
 }
 
 // result is how a run of safe-run ended.
@@ -226,7 +225,7 @@ func (p *tool) await(text string) string {
 	return p.awaitIn(&p.stdout, text)
 }
 
-func (p *tool) awaitIn(o *output, text string) string {
+func (p *tool) awaitIn(o *rehearsal.Buffer, text string) string {
 	p.t.Helper()
 	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if s := o.String(); strings.Contains(s, text) {
@@ -342,24 +341,6 @@ func openLog(t *testing.T, path string) *logFile {
 		*s.to = string(b)
 	}
 	return l
-}
-
-// output collects what is written to it and may be read meanwhile.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 func self(t *testing.T) string {

@@ -61,7 +61,7 @@ func TestInterruptedEarly(t *testing.T) {
 		dir := t.TempDir()
 		signals := make(chan os.Signal, 1)
 		signals <- os.Interrupt
-		var stdout, stderr output
+		var stdout, stderr rehearsal.Buffer
 		ended := make(chan int, 1)
 		go func() {
 			ended <- saferun.Run(sh("exec sleep 1000"), saferun.System{
