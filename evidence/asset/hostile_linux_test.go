@@ -205,10 +205,8 @@ func TestOrder(t *testing.T) {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("nothing can be traced here: %v: %s", err, said)
 	}
-	trace, err := os.ReadFile(to)
-	ok(t, err)
 	var got []string
-	for line := range strings.Lines(string(trace)) {
+	for _, line := range rehearsal.Trace(t, to) {
 		line = strings.ReplaceAll(line, sum(nil), "HASH")
 		if m := regexp.MustCompile(`fsync\(\d+<(.*)>`).FindStringSubmatch(line); m != nil {
 			got = append(got, "fsync "+cmp.Or(strings.TrimPrefix(m[1], out), "."))

@@ -82,11 +82,7 @@ func traced(t *testing.T, way string, rules ...string) (dir string, trace []stri
 	if strings.Contains(string(out), "Operation not permitted") {
 		t.Skipf("strace cannot trace here: %s", out)
 	}
-	text, readErr := os.ReadFile(to)
-	if readErr != nil {
-		t.Fatalf("%v: %s", readErr, out)
-	}
-	return dir, strings.Split(strings.TrimSpace(string(text)), "\n"), err
+	return dir, rehearsal.Trace(t, to), err
 }
 
 var callLine = regexp.MustCompile(`^\d+ +(\w+)\(`)
@@ -117,15 +113,16 @@ func everywhere(t *testing.T, fault string, check func(t *testing.T, way, at, di
 		for _, call := range slices.Compact(slices.Sorted(slices.Values(strings.Fields(all)))) {
 			for when := 1; ; when++ {
 				dir, trace, _ := traced(t, way, "-e", "trace=/"+call, "-e", "inject=/"+call+":"+fault+":when="+strconv.Itoa(when))
-				i := slices.IndexFunc(trace, func(line string) bool {
-					return strings.Contains(line, "(INJECTED)") || strings.HasSuffix(line, "= ?")
+				faults := slices.DeleteFunc(trace, func(line string) bool {
+					return !strings.Contains(line, "(INJECTED)") && !strings.HasSuffix(line, "= ?")
 				})
-				if i < 0 {
+				if len(faults) == 0 {
 					break
 				}
-				if strings.Contains(trace[i], dir) {
+				// A kill ends calls of other threads too.
+				if i := slices.IndexFunc(faults, func(line string) bool { return strings.Contains(line, dir) }); i >= 0 {
 					met++
-					check(t, way, trace[i], dir)
+					check(t, way, faults[i], dir)
 				}
 			}
 		}

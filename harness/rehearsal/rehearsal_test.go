@@ -1,6 +1,11 @@
 package rehearsal
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
 
 func one() int   { return Count(1, 10) }
 func two() int   { return func() int { return Stride(10) }() }
@@ -29,5 +34,19 @@ func TestParts(t *testing.T) {
 		if Full() != full {
 			t.Errorf("%q: %v", form, Full())
 		}
+	}
+}
+
+// TestTrace: a call that strace writes in two lines is one line, and so is one that a kill cut
+// off.
+func TestTrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	const text = "10 fsync(5</a> <unfinished ...>\n11 write(1, \"x\", 1) = 1\n10 <... fsync resumed>) = ?\n11 openat(3</b>, \"f\" <unfinished ...>\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`10 fsync(5</a>) = ?`, `11 write(1, "x", 1) = 1`, `11 openat(3</b>, "f") = ?`}
+	if got := Trace(t, file); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

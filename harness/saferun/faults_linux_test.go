@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // whole returns what is wrong with a log, or nil.
@@ -50,11 +51,9 @@ func faulty(t *testing.T, dir string, rules []string, args ...string) (r result,
 	trace := filepath.Join(t.TempDir(), "trace")
 	under := append([]string{"strace", "-f", "-b", "execve", "-y", "-qq", "-e", "signal=none", "-o", trace}, rules...)
 	r = run(t, options{dir: dir, under: under, env: []string{"SAFE_LOG_DIR=" + filepath.Join(dir, "logs")}}, args...)
-	text, err := os.ReadFile(trace)
-	ok(t, err)
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "(INJECTED)") || strings.HasSuffix(line, "= ?\n") {
-			met = append(met, kindOf(strings.TrimSpace(line)))
+	for _, line := range rehearsal.Trace(t, trace) {
+		if strings.Contains(line, "(INJECTED)") || strings.HasSuffix(line, "= ?") {
+			met = append(met, kindOf(line))
 		}
 	}
 	return r, met

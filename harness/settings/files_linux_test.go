@@ -165,11 +165,7 @@ func traced(t *testing.T, dir, way string, rules ...string) []string {
 	if strings.Contains(string(out), "Operation not permitted") {
 		t.Skipf("strace cannot trace here: %s", out)
 	}
-	text, err := os.ReadFile(to)
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return strings.Split(string(text), "\n")
+	return rehearsal.Trace(t, to)
 }
 
 // settled returns what a whole run leaves.
