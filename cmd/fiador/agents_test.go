@@ -13,6 +13,7 @@ import (
 // TestAgentExample: the rules of examples/agent pass their tests, and its intents are decided
 // as its README says.
 func TestAgentExample(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	policy, err := filepath.Abs(filepath.Join(root, "examples", "agent"))
 	if err != nil {

@@ -22,6 +22,7 @@ var commands = all.Commands
 // TestPanicIsAnError: a panic, wherever it comes from, is RUN_E007 and exit
 // status 2, with nothing on stdout and no text of the runtime.
 func TestPanicIsAnError(t *testing.T) {
+	t.Parallel()
 	intent := filepath.Join(t.TempDir(), "intent.json")
 	if err := os.WriteFile(intent, []byte(`{"goal":"g","constraints":["c"]}`), 0o644); err != nil {
 		t.Fatal(err)
@@ -68,6 +69,7 @@ func TestPanicIsAnError(t *testing.T) {
 // TestNamedCommandIsAlone: the first argument builds the command with this name, and no
 // other one. Any other argument builds all commands.
 func TestNamedCommandIsAlone(t *testing.T) {
+	t.Parallel()
 	all := commands(&cli.App{})
 	for _, cmd := range all {
 		if one := commands(&cli.App{}, cmd.Name()); len(one) != 1 || one[0].Name() != cmd.Name() {
@@ -83,6 +85,7 @@ func TestNamedCommandIsAlone(t *testing.T) {
 
 // TestHelpFits: no help text is wider than 80 columns, and wrapping breaks no word.
 func TestHelpFits(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	a := cli.NewApp(cli.System{Stdout: &out})
 	root := cli.Root(a, commands(a)...)
@@ -123,6 +126,7 @@ func TestHelpFits(t *testing.T) {
 // TestEveryCommandHelps: the help of every command has an example and its exit
 // codes.
 func TestEveryCommandHelps(t *testing.T) {
+	t.Parallel()
 	seen := 0
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {

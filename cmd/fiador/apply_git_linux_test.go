@@ -225,6 +225,7 @@ func TestApplyBranchRefused(t *testing.T) {
 
 // TestApplyBranchNeighbours: a branch with a similar name is no obstacle.
 func TestApplyBranchNeighbours(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
@@ -330,6 +331,7 @@ func (s stage) wrapped(t *testing.T, pattern, does string, args ...string) (cmd 
 // TestApplyBranchCtrlC: a Ctrl-C on the terminal reaches all processes in the foreground,
 // and does not end git halfway.
 func TestApplyBranchCtrlC(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	for _, pattern := range []string{"*update-ref*--create-reflog*", "*symbolic-ref*-m*"} {
@@ -418,6 +420,7 @@ func TestApplyBranchLocked(t *testing.T) {
 // TestApplyBranchOwner: in a repository of another user, root's command makes no file that
 // this user cannot use. It says where it cannot work.
 func TestApplyBranchOwner(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root acts for another owner")

@@ -84,6 +84,7 @@ func TestApplyHooks(t *testing.T) {
 // TestApplyGitDirectory: no pack makes a folder that git takes for a repository, or writes
 // into one.
 func TestApplyGitDirectory(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	made, _ := s.packOf(t, "made", "true", `mkdir -p docs/objects docs/refs; echo ref: refs/heads/main >docs/HEAD; echo k | tee docs/objects/keep >docs/refs/keep; printf '[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch ran; false\n' >docs/config`)

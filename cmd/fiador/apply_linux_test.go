@@ -25,6 +25,7 @@ import (
 // TestApplyDiff: git applies the diff that apply prints into a pipe, and gets the same
 // tree, except for binary files.
 func TestApplyDiff(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	mine, theirs := s.tree(t, filepath.Join(s.dir, "mine")), s.tree(t, filepath.Join(s.dir, "theirs"))
@@ -64,6 +65,7 @@ func (s stage) hostilePack(t *testing.T) string {
 // TestApplyOnATerminal: no content of a pack or a tree moves the cursor, and no runner of
 // workflows obeys it. In a pipe the content is unchanged.
 func TestApplyOnATerminal(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	hostile := s.hostilePack(t)
 	tree := filepath.Join(s.dir, "tree")
@@ -101,6 +103,7 @@ func TestApplyOnATerminal(t *testing.T) {
 
 // TestApplyLarge: a file that is too large to compare is named, without delay.
 func TestApplyLarge(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "large")
 	script := `head -c 1048577 /dev/zero | tr '\0' x >big; yes l | head -n 20001 >long; yes l | head -n 20000 >fits`
@@ -118,6 +121,7 @@ func TestApplyLarge(t *testing.T) {
 // run saw in it. It removes other files in it only if a flag asks for that, and never a
 // control path.
 func TestApplyFolder(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "folder")
 	if err := os.MkdirAll(filepath.Join(s.work, "d"), 0o755); err != nil {
@@ -161,6 +165,7 @@ func TestApplyFolder(t *testing.T) {
 
 // TestApplyUnseen: if the diff cannot be printed, nothing is applied.
 func TestApplyUnseen(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -179,6 +184,7 @@ func TestApplyUnseen(t *testing.T) {
 // TestApplyInterrupted: a signal while the diff waits for its reader ends the command,
 // and nothing is applied.
 func TestApplyInterrupted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "long")
 	if _, stderr, code := s.run(t, "run", s.intentOf(t, "yes lines | head -n 19000 >long"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != cli.ExitAccepted {
@@ -223,6 +229,7 @@ func waited(cmd *exec.Cmd) error {
 // TestApplyConcurrently: commands on one tree wait for each other, and each ends in a
 // complete tree.
 func TestApplyConcurrently(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	type end struct {
@@ -406,6 +413,7 @@ func TestApplyBranchAlone(t *testing.T) {
 // TestApplyBranchForeign: git does not read a repository of another owner, and the message
 // names the owner as the cause.
 func TestApplyBranchForeign(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives a folder to another owner")
@@ -433,6 +441,7 @@ func TestApplyBranchForeign(t *testing.T) {
 // TestApplyNoJournal: where no journal can be written or read, the message is about the
 // state folder and not about the tree.
 func TestApplyNoJournal(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	before := shot(t, dir)
@@ -453,6 +462,7 @@ func TestApplyNoJournal(t *testing.T) {
 // TestApplyBranchTakenBack: if the files cannot be applied, HEAD and branches are as
 // before.
 func TestApplyBranchTakenBack(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	for name, head := range map[string][]string{"on a branch": {"symbolic-ref", "HEAD", "refs/heads/main"}, "detached": {"checkout", "-q", "--detach"}} {
@@ -494,6 +504,7 @@ func (s stage) barred(t *testing.T, dir string) {
 
 // TestApplyBranchUnborn: a branch needs a commit to begin at.
 func TestApplyBranchUnborn(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))

@@ -20,6 +20,7 @@ import (
 // runner that reads the output of a workflow. This holds for shown files and for
 // conflicts.
 func TestApplyForARunner(t *testing.T) {
+	t.Parallel()
 	s := stage{newBench(t), ""}
 	s.pack = filepath.Join(s.dir, "pack")
 	const lines = `##[group]a\n::add-mask::x\n##vso[task.setvariable variable=PATH]evil\n##teamcity[x]\n`
@@ -80,6 +81,7 @@ func (w *failsAt) Write(b []byte) (int, error) {
 // TestApplyUnsaid: when standard output fails, standard error reports the state that was
 // reached.
 func TestApplyUnsaid(t *testing.T) {
+	t.Parallel()
 	needGit(t)
 	s := newStage(t)
 	for _, c := range []struct {

@@ -70,6 +70,7 @@ func imports(t *testing.T) map[string][]string {
 // TestKernelIsPure: no package under kernel/ can reach a clock, randomness,
 // the environment, a file, a process or a socket.
 func TestKernelIsPure(t *testing.T) {
+	t.Parallel()
 	allowed := strings.Fields(`bytes cmp crypto/sha256 encoding/base64 encoding/binary encoding/hex encoding/json errors fmt io iter maps math
 		math/bits regexp regexp/syntax slices sort strconv strings unicode unicode/utf8 unicode/utf16 golang.org/x/text/unicode/norm`)
 	queries := "github.com/theory/jsonpath"
@@ -92,6 +93,7 @@ func TestKernelIsPure(t *testing.T) {
 // TestKernelCallsNothingImpure: no package under kernel/ prints, starts a
 // goroutine, panics, runs code before main, or assigns to a package variable.
 func TestKernelCallsNothingImpure(t *testing.T) {
+	t.Parallel()
 	for pkg := range imports(t) {
 		if pkg != "kernel" && !strings.HasPrefix(pkg, "kernel/") {
 			continue
@@ -238,6 +240,7 @@ var levels = []string{
 
 // TestImportsPointOneWay: a package imports only packages of a lower level.
 func TestImportsPointOneWay(t *testing.T) {
+	t.Parallel()
 	level := map[string]int{}
 	for i, line := range levels {
 		for pkg := range strings.FieldsSeq(line) {
@@ -263,6 +266,7 @@ func TestImportsPointOneWay(t *testing.T) {
 }
 
 func TestSingleImporters(t *testing.T) {
+	t.Parallel()
 	for prefix, only := range map[string]string{
 		"github.com/gowebpki/jcs":                      "kernel/canon",
 		"reflect":                                      "kernel/canon",
@@ -305,6 +309,7 @@ func TestSingleImporters(t *testing.T) {
 // TestArgumentsAreOurs: no command has a check of cobra for its arguments. The error of such a
 // check names no remedy, and is reported as one of the program.
 func TestArgumentsAreOurs(t *testing.T) {
+	t.Parallel()
 	checks := regexp.MustCompile(`cobra\.(NoArgs|(Exact|Minimum|Maximum)\w*Args|RangeArgs|OnlyValidArgs|MatchAll)\b`)
 	for pkg := range imports(t) {
 		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
@@ -327,6 +332,7 @@ func TestArgumentsAreOurs(t *testing.T) {
 // cmd/fiador alone. A package of commands imports no other package of commands: they stand
 // on one level.
 func TestCommandsAreBelowTheProgram(t *testing.T) {
+	t.Parallel()
 	for pkg, list := range imports(t) {
 		if slices.Contains(list, "github.com/spf13/cobra") && pkg != "cmd/fiador" && !strings.HasPrefix(pkg, "cmd/fiador/") {
 			t.Errorf("%s imports cobra", pkg)
@@ -337,6 +343,7 @@ func TestCommandsAreBelowTheProgram(t *testing.T) {
 // TestEngineHasNoServer: only the compiler, the evaluator and the in-memory store of OPA
 // are linked.
 func TestEngineHasNoServer(t *testing.T) {
+	t.Parallel()
 	got := imports(t)
 	for _, p := range slices.Concat(got["policy"], got["policy/devel"], got["policy/stored"]) {
 		for _, bad := range []string{"/sdk", "/server", "/plugins", "/runtime", "/download", "/rego"} {
@@ -350,6 +357,7 @@ func TestEngineHasNoServer(t *testing.T) {
 // TestProgramIsLight: what speaks to clusters, to databases and to clouds is in programs of their
 // own, so that fiador stays small and starts fast.
 func TestProgramIsLight(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -370,6 +378,7 @@ func TestProgramIsLight(t *testing.T) {
 // TestShimIsSmall: a worker gets the shim with each of its first tasks, so the shim reaches neither
 // the engine of policies nor the validator of schemas, nor what decides and judges.
 func TestShimIsSmall(t *testing.T) {
+	t.Parallel()
 	others := strings.Fields(`github.com/go-json-experiment/json/jsontext github.com/gowebpki/jcs github.com/theory/jsonpath github.com/theory/jsonpath/spec
 		golang.org/x/sys/unix golang.org/x/text/unicode/norm`)
 	all := imports(t)
@@ -397,6 +406,7 @@ func TestShimIsSmall(t *testing.T) {
 }
 
 func TestMainIsShort(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)
@@ -414,6 +424,7 @@ var owned = map[string]*regexp.Regexp{
 
 // TestTextsHaveOneOwner: a text of a vocabulary stands in the package that owns it.
 func TestTextsHaveOneOwner(t *testing.T) {
+	t.Parallel()
 	for pkg := range imports(t) {
 		for _, f := range parsePackage(t, pkg) {
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -436,6 +447,7 @@ func TestTextsHaveOneOwner(t *testing.T) {
 // TestCommandsDeliverNothing: no command puts effects in order. A command passes sinks to
 // harness.Deliver, and only Deliver calls the sinks, Stage, Commit and Promote.
 func TestCommandsDeliverNothing(t *testing.T) {
+	t.Parallel()
 	for pkg := range imports(t) {
 		if !strings.HasPrefix(pkg, "cmd/") {
 			continue
@@ -455,6 +467,7 @@ func TestCommandsDeliverNothing(t *testing.T) {
 
 // TestHarnessAlonePerforms: only harness starts executions, so a gate has decided before.
 func TestHarnessAlonePerforms(t *testing.T) {
+	t.Parallel()
 	callers := map[string]bool{}
 	for pkg := range imports(t) {
 		for _, f := range parsePackage(t, pkg) {
@@ -476,6 +489,7 @@ func TestHarnessAlonePerforms(t *testing.T) {
 // TestRunErrorsHaveOneMaker: harness/runerr makes all RunErrors, except for the error of
 // no decision, which the package of the type makes.
 func TestRunErrorsHaveOneMaker(t *testing.T) {
+	t.Parallel()
 	literals := map[string]int{}
 	for pkg := range imports(t) {
 		for _, f := range parsePackage(t, pkg) {
@@ -518,6 +532,7 @@ var shapeless = map[string]string{
 // TestDocumentsAreStructs: outside kernel/canon no document is written as a map, except
 // for those of shapeless.
 func TestDocumentsAreStructs(t *testing.T) {
+	t.Parallel()
 	made := map[string]bool{}
 	for pkg, list := range imports(t) {
 		if pkg == "kernel/canon" || slices.Contains(list, "testing") {

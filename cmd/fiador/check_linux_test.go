@@ -81,6 +81,7 @@ func TestCheckProgress(t *testing.T) {
 // TestCheckInterrupt: Ctrl-C leaves whole results on stdout, the old report, and
 // exit status 2.
 func TestCheckInterrupt(t *testing.T) {
+	t.Parallel()
 	in, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +129,7 @@ func TestCheckInterrupt(t *testing.T) {
 // TestPolicyTestInterrupt: Ctrl-C during the tests of a policy is no failed test, and the
 // message says that it was Ctrl-C.
 func TestPolicyTestInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put(t, dir, "profile.json", `{"name": "slow", "extends": "default"}`)
 	tests := "package gate.user.slow_test\n"
@@ -153,6 +155,7 @@ func TestPolicyTestInterrupt(t *testing.T) {
 // TestCheckEndsWithABomb: an evaluation that does not stop ends the process with RUN_E007
 // and exit status 2, whatever intents come before and after it.
 func TestCheckEndsWithABomb(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "bomb")

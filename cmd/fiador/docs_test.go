@@ -142,6 +142,7 @@ func needSandbox(t *testing.T, commands ...string) {
 
 // TestSuitesPageShowsExamples: the page on suites shows the files of examples/suite.
 func TestSuitesPageShowsExamples(t *testing.T) {
+	t.Parallel()
 	text := pages(t, "docs/suites.md")["docs/suites.md"]
 	examples := filepath.Join(root, "examples", "suite")
 	files, err := os.ReadDir(examples)
@@ -162,6 +163,7 @@ func TestSuitesPageShowsExamples(t *testing.T) {
 // TestStalePage: a page whose output differs from that of its commands is found, with the
 // line of the command.
 func TestStalePage(t *testing.T) {
+	t.Parallel()
 	block := func(lang, text string) string { return "# Page\n\n```" + lang + "\n" + text + "```\n" }
 	for _, c := range []struct{ page, fault string }{
 		{block("console", "$ echo a\na\n$ echo b\nb\n"), ""},
@@ -444,6 +446,7 @@ func pages(t *testing.T, patterns ...string) map[string]string {
 // TestPagesLinkToSomething: a relative link of a page leads to a file or folder of the
 // repository. If the link names a heading, the file has that heading.
 func TestPagesLinkToSomething(t *testing.T) {
+	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	seen := 0
 	for name, src := range pages(t, "README.md", "docs/*.md", "specs/*.md") {
@@ -519,6 +522,7 @@ func split(src string) (blocks, prose string) {
 
 // TestPagesNameWhatExists: every fiador command and flag in the code of a page exists.
 func TestPagesNameWhatExists(t *testing.T) {
+	t.Parallel()
 	top := cli.Root(&cli.App{}, commands(&cli.App{})...)
 	top.InitDefaultHelpCmd()
 	all := map[string]bool{}
@@ -622,6 +626,7 @@ func checkCall(cmd *cobra.Command, words []string) error {
 
 // TestPagesAreChecked: the tests of pages find the faults that they look for.
 func TestPagesAreChecked(t *testing.T) {
+	t.Parallel()
 	top := cli.Root(&cli.App{}, commands(&cli.App{})...)
 	top.InitDefaultHelpCmd()
 	for line, good := range map[string]bool{

@@ -15,6 +15,7 @@ import (
 // TestHintOfAnEnd: on a terminal the hint is the contract's action for the exit code, of a
 // command and of a request.
 func TestHintOfAnEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	request := filepath.Join(t.TempDir(), "request.json")
 	if err := os.WriteFile(request, []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"no-such-command"}}`), 0o644); err != nil {

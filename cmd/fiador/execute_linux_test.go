@@ -223,6 +223,7 @@ func TestInterruptedExecution(t *testing.T) {
 // TestKilledSupervisor: when the program is killed, all processes that it started end. The
 // next command removes the remains.
 func TestKilledSupervisor(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
 	for _, isolation := range []string{"full", "confined"} {
@@ -259,6 +260,7 @@ func TestKilledSupervisor(t *testing.T) {
 
 // TestExitCodes: exec ends with the exit status of its command.
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, code := range []int{0, 1, 2, 63, 64, 100, 124, 125, 126, 127, 128, 129, 137, 143, 200, 254, 255} {
 		if stdout, stderr, got := b.run(t, sh(fmt.Sprint("exit ", code))...); got != code || stdout+stderr != "" {
@@ -286,6 +288,7 @@ func TestNeverFlaky(t *testing.T) {
 
 // TestExecStreams: bytes pass unchanged, whatever kind of file the streams are.
 func TestExecStreams(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	all := make([]byte, 3<<20)
 	for i := range all {
@@ -390,6 +393,7 @@ func TestExecStreams(t *testing.T) {
 // TestExecOnATerminal: the command has no terminal and cannot type there. Its output is
 // unchanged, and the reason for its end is in words.
 func TestExecOnATerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	slave, master := rehearsal.Terminal(t)
 	cmd, _, _ := b.command(t, sh("tty; test -t 0 || test -t 1 || test -t 2 || echo none; read line; echo \"read $?\"")...)
@@ -427,6 +431,7 @@ func TestExecOnATerminal(t *testing.T) {
 // TestInterruptOnATerminal: a Ctrl-C on the terminal reaches the program, which ends the
 // command.
 func TestInterruptOnATerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	slave, master := rehearsal.Terminal(t)
 	time0 := seconds()
@@ -487,6 +492,7 @@ func (b bench) ordinary(t *testing.T) string {
 // TestOrdinaryUser: another user, without a home, gets a message with the missing parts.
 // Otherwise the results are those of root.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.ordinary(t)
 	state := filepath.Join(b.dir, "state")
@@ -559,6 +565,7 @@ func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, 
 // TestRestrictedMachine: without full isolation, a profile that demands it runs nothing
 // and says why. Another profile runs with the available isolation.
 func TestRestrictedMachine(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	intent := b.intentOf(t, "touch out/second")
 	written := put(t, b.dir, "written.json", `{"goal":"Write","constraints":["now"],"actions":[{"kind":"write","path":"out/a","content":""}]}`)
@@ -598,6 +605,7 @@ func TestRestrictedMachine(t *testing.T) {
 // TestNarrowLimits: limits of the caller that are narrower than the sandbox's stay in
 // force and cause no error.
 func TestNarrowLimits(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	b := newBench(t)
 	for _, limit := range []string{"-n 256", "-u 60", "-l 8", "-d 300000", "-c 0"} {
@@ -641,6 +649,7 @@ func (b bench) mounted(t *testing.T, options, dir string, args ...string) (listi
 // TestFolderThatTakesNothing: if the outputs cannot be applied because the folder is
 // read-only or full, the folder is unchanged.
 func TestFolderThatTakesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	intent := b.intentOf(t, "head -c 100000 /dev/zero >out/big")
 	for _, options := range []string{"ro", "rw"} {
@@ -666,6 +675,7 @@ func TestFolderThatTakesNothing(t *testing.T) {
 // TestEvidenceIsNotTheCommands: a command that can write into the folder of its evidence
 // cannot divert the evidence.
 func TestEvidenceIsNotTheCommands(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for name, script := range map[string]string{
 		"a file":   "ln -s ../../victim/file ev/stdout; echo evil",
@@ -695,6 +705,7 @@ func TestEvidenceIsNotTheCommands(t *testing.T) {
 // TestPreservedIsBounded: the kept files take no more room than the profile allows to
 // write.
 func TestPreservedIsBounded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, stderr, code := b.run(t, "run", b.intentOf(t, "truncate -s 400M out/big; echo small >out/small"), "--policy", "dev", "--mode", "execute-sandbox", "--preserve-sandbox")
 	kept, err := filepath.Glob(filepath.Join(b.temp, "fiador-work-*"))
@@ -725,6 +736,7 @@ func TestPreservedIsBounded(t *testing.T) {
 
 // TestExecOverTheNetwork: under no built-in profile can a command reach the host.
 func TestExecOverTheNetwork(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("python3 is not installed here")
@@ -745,6 +757,7 @@ func TestExecOverTheNetwork(t *testing.T) {
 // TestPanicIsOurs: every failure in exec itself is status 125, and so is a help text that
 // cannot be written.
 func TestPanicIsOurs(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skipf("no full device here: %v", err)

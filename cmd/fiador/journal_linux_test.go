@@ -52,6 +52,7 @@ func (b bench) journals(t *testing.T) []string {
 // TestWorkIsNotRecovered: a folder that a command only reads is not changed, even if a
 // killed command has left it half changed.
 func TestWorkIsNotRecovered(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	dir := s.halfApplied(t)
 	half := shot(t, dir)
@@ -87,6 +88,7 @@ func TestWorkIsNotRecovered(t *testing.T) {
 
 // TestWorkNeedsNoState: a command that changes nothing needs no folder of journals.
 func TestWorkNeedsNoState(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	intent := filepath.Join(s.dir, "intent.json")
 	cmd, stdout, stderr := s.command(t, "reproduce", s.pack, "--intent", intent, "--work", s.work)
@@ -200,6 +202,7 @@ func TestForeignState(t *testing.T) {
 // TestReadAgain: a path that is named twice, lies in a named one, or is shown anyway can
 // be read, in whatever order the paths come.
 func TestReadAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, d := range []string{"rd/sub", "else"} {
 		if err := os.MkdirAll(filepath.Join(b.work, d), 0o755); err != nil {

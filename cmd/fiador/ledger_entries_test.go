@@ -40,6 +40,7 @@ func ledgerRunIn(t *testing.T, in func(context.Context) context.Context, stdout 
 
 // TestLedgerJSONIsCanonical: every JSON document and every JSON line is canonical.
 func TestLedgerJSONIsCanonical(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"list --format json", "list --format json --last 1", "list --format json --reverse", "list --format json --reason NONE",
 		"list --format jsonl", "export", "show 4 --format json", "show run_c --format json", "stats --format json", "drift --format json",
@@ -63,6 +64,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 // TestLedgerLinesFitTheSchema: each line of a ledger's file fits the schema that the
 // program prints.
 func TestLedgerLinesFitTheSchema(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "gate")
 	if err := disktest.Recorded(dir); err != nil {
 		t.Fatal(err)
@@ -79,6 +81,7 @@ func TestLedgerLinesFitTheSchema(t *testing.T) {
 
 // TestLedgerInterrupted: an interrupted command says so, and ends with exit status 2.
 func TestLedgerInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"list", "list --reverse", "list --last 1 --kind decision", "stats", "drift", "export"} {
 		var out bytes.Buffer
 		stderr, code := ledgerRunIn(t, func(ctx context.Context) context.Context {
@@ -104,6 +107,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 // TestLedgerOutputThatCannotBeWritten: an answer that cannot be written is exit status 2.
 func TestLedgerOutputThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"list", "list --reverse", "list --format json", "list --format jsonl", "list --format csv", "export", "export --format csv",
 		"show 1", "show 1 --line", "show 1 --evidence", "stats", "stats --format csv", "drift", "drift --format json",

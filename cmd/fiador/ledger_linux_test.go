@@ -33,6 +33,7 @@ func newLedger(t *testing.T, dir string) []string {
 // evidence holds the intent, and so the text of the intent. It holds nothing else of the
 // machine.
 func TestLedgerNamesNothingOfTheMachine(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -167,6 +168,7 @@ deny contains {"id": "HOUSE_RULE", "msg": sprintf("no %v", [input.intent.goal])}
 
 // TestLedgerThatCannotBeWritten: nothing is decided, and stdout is empty.
 func TestLedgerThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	record := newLedger(t, dir)
 	intent := put(t, dir, "intent.json", allowed)
@@ -258,6 +260,7 @@ func whole(t *testing.T, dir string, chown func(string, int)) {
 // TestLedgerDiskFull: on a full disk nothing is decided, and the earlier records stay
 // whole.
 func TestLedgerDiskFull(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
 		t.Skipf("no file system of its own: %v %s", err, out)
@@ -303,6 +306,7 @@ fiador ledger verify --ledger disk/gate --key gate.pub --all-seals --evidence
 // TestLedgerOnATerminal: a terminal gets one message that nothing is recorded, and the
 // progress of long work. Other outputs get neither.
 func TestLedgerOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	record := newLedger(t, dir)
 	intent := put(t, dir, "intent.json", allowed)
@@ -327,6 +331,7 @@ func TestLedgerOnATerminal(t *testing.T) {
 
 // TestHostileLedgerOnATerminal: no text in the files of a ledger moves the cursor.
 func TestHostileLedgerOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	record := newLedger(t, dir)
 	gate, receipts := record[1], filepath.Join(dir, "receipts")

@@ -25,6 +25,7 @@ func manualPages(t *testing.T) []manual.Page {
 
 // TestCommandsPage: docs/cli.md says what the help of the commands says.
 func TestCommandsPage(t *testing.T) {
+	t.Parallel()
 	page := "# The command line\n\nEvery command, as its `--help` describes it. The test that fails when this\npage is stale also writes it: `-run CommandsPage -update-pages`.\n" +
 		string(manual.Markdown(manualPages(t)))
 	file := filepath.Join(root, "docs", "cli.md")
@@ -41,6 +42,7 @@ func TestCommandsPage(t *testing.T) {
 // TestManPages: mandoc finds nothing to complain about in a man page, and shows every word
 // of the help.
 func TestManPages(t *testing.T) {
+	t.Parallel()
 	pages := manualPages(t)
 	dir := t.TempDir()
 	var names []string

@@ -179,6 +179,7 @@ func withoutRun(t *testing.T, text []byte) string {
 // run id and the times, and each has its record. An explanation names the rule and the line that
 // fiador explain names.
 func TestServeDecides(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	dir := t.TempDir()
 	flags := newLedger(t, dir)
@@ -281,6 +282,7 @@ func (s *mcpSession) explains(t *testing.T, intent string) {
 
 // TestServeArguments: nothing that a client says chooses a profile, a ledger, a folder or a mode.
 func TestServeArguments(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	dir := t.TempDir()
 	s := newMCPSession(t, "mcp", "serve")
@@ -345,6 +347,7 @@ func profileOf(t *testing.T, a toolAnswer) string {
 
 // TestServeMessages: odd messages get an error or nothing, and the session goes on.
 func TestServeMessages(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newMCPSession(t, "mcp", "serve")
 	s.say(t, initializedMCP)
@@ -408,6 +411,7 @@ func TestServeMessages(t *testing.T) {
 
 // TestServeResources: the resources are the profile that fiador policy show prints, and every rule.
 func TestServeResources(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newMCPSession(t, "mcp", "serve", "--policy", "dev")
 	out, err := command(t, "policy", "show", "dev", "--format", "json").Output()
@@ -433,6 +437,7 @@ func TestServeResources(t *testing.T) {
 // TestServeEnds: a signal ends the server though the client keeps its stream open, and so does a
 // client that reads no answers. A ledger that cannot be written gives no decision.
 func TestServeEnds(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		s := newMCPSession(t, "mcp", "serve")
@@ -484,6 +489,7 @@ func TestServeEnds(t *testing.T) {
 // TestServeRuns: with --allow-run there is fiador_run, which executes in the sandbox. Nothing
 // outside the sandbox changes. A cancelled call gets no answer, and its processes end.
 func TestServeRuns(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
 	put(t, b.work, "kept", "kept")

@@ -432,6 +432,7 @@ func TestHostilePacks(t *testing.T) {
 // TestHostilePackPaths: a path that is neither a folder nor a regular file is no pack. The
 // command does not wait for it.
 func TestHostilePackPaths(t *testing.T) {
+	t.Parallel()
 	y := newHostileYard(t, hostileBase(t))
 	fifo := filepath.Join(y.dir, "fifo")
 	loop := filepath.Join(y.dir, "loop")

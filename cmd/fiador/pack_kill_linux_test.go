@@ -17,6 +17,7 @@ import (
 // leaves a complete pack or none. The only other remains are a folder that says what it
 // is.
 func TestPackKilled(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
 	intent := put(t, b.dir, "plan.json", `{"goal": "Build the page", "constraints": ["one heading"],

@@ -87,6 +87,7 @@ const packedIntent = `{"goal":"Write the notes","constraints":["keep it short"],
 // TestPackIsAuthentic: the pack of a recorded run, executed or not, is authentic as a
 // folder and as an archive. It is not authentic for another key.
 func TestPackIsAuthentic(t *testing.T) {
+	t.Parallel()
 	for name, flags := range map[string][]string{"planned": nil, "executed": {"--mode", "execute-sandbox"}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPacked(t, packedIntent, flags...)
@@ -151,6 +152,7 @@ func TestSignKilled(t *testing.T) {
 // TestSignTogether: processes that sign one pack at the same time lose no signature. Each
 // has signed, or says that it has not.
 func TestSignTogether(t *testing.T) {
+	t.Parallel()
 	p := newPacked(t, packedIntent)
 	const signers = 8
 	var names []string

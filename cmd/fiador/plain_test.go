@@ -17,6 +17,7 @@ const longestSentence = 25
 // TestPlainSentences: a sentence of the README, of the page on gating and of the help of a
 // command or a flag has at most 25 words. A piece of code in a page is one word.
 func TestPlainSentences(t *testing.T) {
+	t.Parallel()
 	texts := map[string]string{}
 	for name, src := range pages(t, "README.md", "docs/gating.md") {
 		_, texts[name] = split(src)
@@ -54,6 +55,7 @@ func TestPlainSentences(t *testing.T) {
 // and its cell of a table. A semicolon or a colon does not end it. In a help text, a name and
 // its meaning are an entry, and the meaning goes on in lines that are indented further.
 func TestSentences(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ text, want string }{
 		{"One two. Three `a. b` four\nfive. [Six seven](nine.md#ten) eight: nine; ten:\n\n- a b\n- c\n  d\n\n| e | f g |\n|---|---|\n",
 			"One two/Three X four\nfive/Six seven eight: nine; ten:/a b/c\n  d/e/f g"},

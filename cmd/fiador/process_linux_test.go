@@ -64,6 +64,7 @@ func put(t *testing.T, dir, name, text string) string {
 // TestStdoutThatCannotBeWritten: an answer that cannot be written is exit status 2,
 // whatever the decision is.
 func TestStdoutThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	intent := put(t, t.TempDir(), "intent.json", allowed)
 	stdouts := map[string]func(t *testing.T) *os.File{
 		"full disk": func(t *testing.T) *os.File {
@@ -146,6 +147,7 @@ func TestSilentPipe(t *testing.T) {
 
 // TestUnreadable: a file without permission, and one of 50 MB, end in RUN_E001.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	secret := put(t, dir, "secret.json", allowed)
 	if err := os.Chmod(secret, 0); err != nil {
@@ -175,6 +177,7 @@ func TestUnreadable(t *testing.T) {
 // the compilation. So the test sends Ctrl-C later and later, until it ends only the
 // reading.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	compiling := regexp.MustCompile(`"code":"RUN_E007",.*"message":"policy: compiling the policy was cancelled by the caller"`)
 	reading := regexp.MustCompile(`"code":"RUN_E001",.*"message":"-: interrupted"`)
 	for wait := 100 * time.Millisecond; ; wait *= 2 {
@@ -236,6 +239,7 @@ func interruptedRun(t *testing.T, wait time.Duration) (code int, stdout, stderr 
 // TestSameEverywhere: the canonical subset of a result is the same bytes in
 // another folder, locale, time zone, home, umask and for another user.
 func TestSameEverywhere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
@@ -316,6 +320,7 @@ func subset(t *testing.T, stdout []byte) []byte {
 
 // TestNoSocket: no command opens a socket or resolves a name.
 func TestNoSocket(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -371,6 +376,7 @@ func onTerminal(t *testing.T, env []string, args ...string) (stdout, screen stri
 }
 
 func TestSummaryOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, tc := range []struct {
 		name, intent, want string
@@ -407,6 +413,7 @@ func TestSummaryOnATerminal(t *testing.T) {
 
 // TestUsageOnATerminal: a terminal gets the error of a wrong call once, in words.
 func TestUsageOnATerminal(t *testing.T) {
+	t.Parallel()
 	const want = "fiador: unknown mode \"act\"\nhint: one of: plan-only, execute-sandbox\n"
 	stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "run", "intent.json", "--mode", "act")
 	if stdout != "" || screen != want || code != cli.ExitError {
@@ -415,6 +422,7 @@ func TestUsageOnATerminal(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
+	t.Parallel()
 	intent := put(t, t.TempDir(), "intent.json", refused)
 	for _, tc := range []struct {
 		env   string
@@ -442,6 +450,7 @@ func TestColour(t *testing.T) {
 // TestBundleFileIsOldOrNew: a bundle that cannot be written whole leaves the old file, and
 // no other file beside it.
 func TestBundleFileIsOldOrNew(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
 	out := filepath.Join(dir, "out")
@@ -471,6 +480,7 @@ func TestBundleFileIsOldOrNew(t *testing.T) {
 
 // TestBundleTargets: the files that --bundle may name, and their state afterwards.
 func TestBundleTargets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -535,6 +545,7 @@ func TestBundleTargets(t *testing.T) {
 
 // TestInterruptedWrite: Ctrl-C ends the program even if its reader takes nothing.
 func TestInterruptedWrite(t *testing.T) {
+	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -571,6 +582,7 @@ func TestInterruptedWrite(t *testing.T) {
 
 // TestCompletionWritesNoLog: shell completion writes only to stdout.
 func TestCompletionWritesNoLog(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	cmd := command(t, "__complete", "run", "--bogus", "x")
 	cmd.Env = append(os.Environ(), "BASH_COMP_DEBUG_FILE="+log)
@@ -585,6 +597,7 @@ func TestCompletionWritesNoLog(t *testing.T) {
 // TestLongLine: check reports a line that is too long after one byte too many, and goes on
 // with the next line. A file of one line, however long, takes little memory.
 func TestLongLine(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	in, out, err := os.Pipe()
 	if err != nil {

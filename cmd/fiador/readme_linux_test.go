@@ -15,6 +15,7 @@ import (
 // prints what the README shows. The block about the source is marked "sh source" and is left
 // out: a folder without the source cannot run it (TestReadmeSource).
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	needSandbox(t, "node", "sh")
 	needPrograms(t, "jq")
 	path := needSafeRun(t)
@@ -63,6 +64,7 @@ func TestReadme(t *testing.T) {
 // TestReadmeSource: the first of the two commands for a clone runs in a clone. The second is
 // this test and all others.
 func TestReadmeSource(t *testing.T) {
+	t.Parallel()
 	needPrograms(t, "go")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

@@ -36,6 +36,7 @@ const (
 // TestRemoteWorker runs the tests of TestRemotely in a network namespace of their own, because
 // Bazel's RemoteWorker listens on every address.
 func TestRemoteWorker(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	switch {
 	case os.Getenv(workerVar) == "":
@@ -80,6 +81,7 @@ func otherArch() string {
 
 // TestRemotely compares executions on a worker with those of this machine.
 func TestRemotely(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(insideVar)
 	if dir == "" {
 		t.Skip("TestRemoteWorker runs it, in a network namespace")
@@ -592,6 +594,7 @@ func kill(t *testing.T, pid string) {
 // TestRemoteFlags: wrong flags and wrong documents are errors that name the remedy, before anything
 // is started.
 func TestRemoteFlags(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", allowed)
 	good := put(t, b.dir, "good.json", `{"execution":"grpc://127.0.0.1:1"}`)

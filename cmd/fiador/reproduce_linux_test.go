@@ -15,6 +15,7 @@ import (
 // TestReproduceInterrupted: Ctrl-C ends the runs of an execution. It leaves no answer, no
 // process and no folder.
 func TestReproduceInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", `{"goal":"Wait","constraints":["once"],"actions":[{"kind":"run","argv":["sleep","0.7731"]}]}`)
 	at := filepath.Join(b.dir, "pack")
@@ -50,6 +51,7 @@ func TestReproduceInterrupted(t *testing.T) {
 // TestReproduceOnATerminal: names and values of a pack do not move the cursor. The
 // progress of many runs is in a line that is cleared at the end.
 func TestReproduceOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
 	at := filepath.Join(dir, "pack")

@@ -30,6 +30,7 @@ var large = map[string]int{
 // TestRooms: a package is not larger than one room, or than its entry in large. Its
 // comment says what the package owns.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	for pkg := range imports(t) {
 		lines, files := 0, 0
 		names, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
@@ -65,6 +66,7 @@ func TestRooms(t *testing.T) {
 // TestPackagesPage: docs/packages.md has the packages and the first sentence of each one's
 // comment, in the order of their imports.
 func TestPackagesPage(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Packages\n\nA package imports packages that stand above it in this table alone. The second column is the first sentence of\nthe package's comment (`go doc`), which says the rest. `bench` is a module of its own.\n\n| package | what it is or does |\n|---|---|\n")
 	for _, level := range levels {
@@ -101,6 +103,7 @@ func packageDoc(t *testing.T, pkg string) string {
 // TestActingPackages: the packages that act on files and processes are imported only by
 // packages that put effects in order.
 func TestActingPackages(t *testing.T) {
+	t.Parallel()
 	acting := map[string]string{
 		"harness/patch":            "cmd/fiador/applycmd cmd/fiador/cli/folders cmd/fiador/runcmd harness harness/execute harness/gitbranch",
 		"harness/tree":             "cmd/fiador/applycmd cmd/fiador/cli/folders cmd/fiador/workcmd harness/execute harness/patch harness/remote/worker harness/sandbox harness/workspace", // fiador apply --recover ends a killed apply

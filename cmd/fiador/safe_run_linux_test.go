@@ -114,6 +114,7 @@ func TestSafeRunSignals(t *testing.T) {
 // TestSafeRunNohup: "fiador safe-run" ignores a HUP that was ignored when it began, and
 // its run goes on.
 func TestSafeRunNohup(t *testing.T) {
+	t.Parallel()
 	for _, tool := range [][]string{
 		{"nohup", command(t).Path, "safe-run"},
 		{"sh", "-c", `trap "" HUP; exec "$0" safe-run "$@"`, command(t).Path},

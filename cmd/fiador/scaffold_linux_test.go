@@ -73,6 +73,7 @@ func inputs(t *testing.T, with map[string]any, temp string) []string {
 // one with a refused intent, and others that bring a policy of their own. That policy does
 // not help them. The step of the action runs the script that the action runs.
 func TestWorkflowRuns(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -182,6 +183,7 @@ func TestWorkflowRuns(t *testing.T) {
 // TestWorkflowCovers: the lines that the generated workflow leaves as comments are inputs of
 // the actions that they stand under.
 func TestWorkflowCovers(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile(filepath.Join(root, "harness", "scaffold", "repo", "workflow.yml"))
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +213,7 @@ func TestWorkflowCovers(t *testing.T) {
 // has, or a tag with the name of the target branch. A target branch without a policy decides
 // nothing, and neither does one of a fork.
 func TestGitLabJobRuns(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{"sh", "git", "tar"} {
 		if _, err := exec.LookPath(name); err != nil {

@@ -79,6 +79,7 @@ func fiador() {
 // conditions [exists:PATH] and [unprivileged]. The tests of fiador-ledgerd run the scripts of
 // testdata/script that make their ledgers with "ledger" too.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	testscript.Run(t, scriptParams())
 }

@@ -15,6 +15,7 @@ import (
 // exception, for a process that is an init never comes to main. The same holds for the shim,
 // which starts twice for each task of a worker.
 func TestNothingBeforeMain(t *testing.T) {
+	t.Parallel()
 	t.Run("fiador", func(t *testing.T) { nothingBeforeMain(t, command(t, "version"), 0) })
 	t.Run("fiador-shim", func(t *testing.T) {
 		shim := filepath.Join(t.TempDir(), "shim")

@@ -125,6 +125,7 @@ func (v versus) statement(t *testing.T, public string) (s attested) {
 // TestCompareAttests: the statement is about every file of the comparison, and says PASSED only over
 // a gate that passed. Another program verifies it.
 func TestCompareAttests(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		b      string
 		flags  []string
@@ -166,6 +167,7 @@ func TestCompareAttests(t *testing.T) {
 // the file; a baseline elsewhere is named and not checked; and no signature survives a comparison
 // that was not signed.
 func TestCompareSignedOut(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "no"})
 	key, pub := v.keygen(t, "key")
@@ -254,6 +256,7 @@ func TestCompareSignedOut(t *testing.T) {
 // TestVerifyHostileComparison: a document that others wrote leads suite verify nowhere, and a run
 // never passes for a comparison.
 func TestVerifyHostileComparison(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
 	v.compare(t, cli.ExitAccepted, v.out)
@@ -298,6 +301,7 @@ func TestVerifyHostileComparison(t *testing.T) {
 // TestCompareSecrets: a secret of the cases, of run.json or of a kept body stands in nothing that a
 // comparison writes or prints.
 func TestCompareSecrets(t *testing.T) {
+	t.Parallel()
 	secret := "ghp_" + strings.Repeat("0123456789", 3) + "abcdef"
 	v := newVersus(t)
 	doc := fmt.Sprintf(`[{"id":"a","title":"use %[1]s","input":{"user":"use %[1]s"},"expected":{"must_include":["%[1]s"],"equals":"%[1]s","tool_required":["%[1]s"],"json_schema":{"const":"%[1]s"}}}]`, secret)

@@ -44,6 +44,7 @@ func (v versus) does(t *testing.T, args ...string) (stdout string) {
 // TestBless: a blessed run is a sealed baseline of what was blessed, by which the run itself is
 // unchanged; the run stays as it is, and its signature does not become one of the baseline.
 func TestBless(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.recordings(t)
 	key, pub := v.keygen(t, "key")
@@ -104,6 +105,7 @@ func TestBless(t *testing.T) {
 
 // TestBlessRepeats: several repeats become one folder, by which they can be compared.
 func TestBlessRepeats(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.group(t, [3]string{"no", "no", "no"}, [3]string{"yes", "no", "yes"})
 	to := filepath.Join(v.dir, "kept")
@@ -122,6 +124,7 @@ func TestBlessRepeats(t *testing.T) {
 
 // TestBlessRefuses: what is taken, invalid or of baseline is refused, and nothing is written.
 func TestBlessRefuses(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
 	new, to := v.at("new", "r"), filepath.Join(v.dir, "to")
@@ -279,6 +282,7 @@ func TestCompareKilled(t *testing.T) {
 // TestCompareFullDisk: without room neither compare nor bless leaves a half file, and both say what
 // helps. With more room they end as ever.
 func TestCompareFullDisk(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
 	}
@@ -311,6 +315,7 @@ echo "then"; "$program" suite compare "$d/out" >/dev/null 2>&1; c=$?; "$program"
 // TestComparePlaces: where nothing can be read or written, compare says what helps, and leaves no
 // half file.
 func TestComparePlaces(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
 	empty := filepath.Join(v.dir, "empty")
@@ -422,6 +427,7 @@ func (v versus) occupied(t *testing.T) {
 
 // TestCompareMoved: a folder that becomes a link while the cases are read leads nowhere else.
 func TestCompareMoved(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for name, c := range map[string]struct{ out, part, place string }{
 		"OUT":               {"out", "out", "out"},
@@ -478,6 +484,7 @@ func TestCompareMoved(t *testing.T) {
 
 // TestCompareInterrupted: after a Ctrl-C nothing is written.
 func TestCompareInterrupted(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
@@ -507,6 +514,7 @@ func TestCompareInterrupted(t *testing.T) {
 // TestBlessForeign: of a run of another runner, every file that its documents name comes along,
 // wherever it lies.
 func TestBlessForeign(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	dir := v.write(t, sample{side: "new", id: "r", unsealed: true, answers: map[string]string{"a": "yes", "b": "down"}, extensionsOf: "a"})
 	copied := "assets/" + hashOf([]byte(twoCases)) + ".txt"

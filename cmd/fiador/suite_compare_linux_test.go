@@ -273,6 +273,7 @@ func swap(from, to string) func(string) string {
 // TestCompareTampered: whatever is changed in a sealed directory of either side, there is no
 // decision, and nothing is written.
 func TestCompareTampered(t *testing.T) {
+	t.Parallel()
 	for _, side := range []string{"baseline", "new"} {
 		for name, tamper := range map[string]func(dir string){
 			"case file":   func(dir string) { rewrite(t, dir+"/a.json", swap("yes", "Yes")) },
@@ -327,6 +328,7 @@ func asset(t *testing.T, dir, from, to string) {
 // TestCompareKeys: with --key, each directory needs a signature of one of the keys, of this run.json
 // with a seal.
 func TestCompareKeys(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	for _, side := range []string{"baseline", "new"} {
 		v.write(t, sample{side: side, id: "r", unsealed: true, answers: map[string]string{"a": "yes", "b": "yes"}})
@@ -401,6 +403,7 @@ func (v versus) copied(t *testing.T, from, to string) {
 // a case without a file has no data, a file that is gone counts against its case, and the other
 // cases are judged as ever.
 func TestCompareForeign(t *testing.T) {
+	t.Parallel()
 	dangling := `{"final_output":{"content_type":"text","content":"yes"},"proposed_actions":[{"action_id":"x","action_type":"t","tool_name":"t","params":{},"risk_level":"low","risk_tags":[],"evidence_refs":[{"kind":"tool_result","call_id":"nowhere"}]}]}`
 	for name, c := range map[string]struct {
 		answer, class, state string
@@ -457,6 +460,7 @@ func TestCompareForeign(t *testing.T) {
 // TestCompareYardstick: a new version brings no cases of its own, and --cases decides for both
 // sides.
 func TestCompareYardstick(t *testing.T) {
+	t.Parallel()
 	weaker := strings.ReplaceAll(twoCases, `["yes"]`, `["n"]`)
 	v := newVersus(t)
 	v.write(t, sample{side: "baseline", id: "r", answers: map[string]string{"a": "yes", "b": "yes"}})
@@ -485,6 +489,7 @@ func TestCompareYardstick(t *testing.T) {
 // TestCompareFixture: the two cases of another runner's form have their classes, and with a case
 // that has no answer there is no decision.
 func TestCompareFixture(t *testing.T) {
+	t.Parallel()
 	from := rehearsal.NeedFixture(t, "agent-qa-toolkit", "minimal-v1")
 	v := newVersus(t)
 	if err := os.CopyFS(v.out, os.DirFS(from)); err != nil {

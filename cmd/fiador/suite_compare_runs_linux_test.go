@@ -31,6 +31,7 @@ func (v versus) group(t *testing.T, baseline, new [3]string) {
 // TestCompareRepeats: the repeats of a run are found by ROOT, by a folder and by several flags, and
 // what does not belong together is refused.
 func TestCompareRepeats(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.group(t, [3]string{"yes", "yes", "yes"}, [3]string{"yes", "no", "no"})
 	dirs := func(side string, n ...int) (list []string) {
@@ -90,6 +91,7 @@ func TestCompareRepeats(t *testing.T) {
 
 // TestCompareAdded: without a baseline every case is added, and a removed case is a reason.
 func TestCompareAdded(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	new := v.write(t, sample{side: "new", id: "r", answers: map[string]string{"a": "yes"}})
 	if c := v.compare(t, cli.ExitAccepted, "--new", new); c.class("a") != "added" || c.Baseline != nil {
@@ -105,6 +107,7 @@ func TestCompareAdded(t *testing.T) {
 // TestCompareLimits: limits are flags, a report-only gate says 0 instead of 1 and never instead of
 // 2, and what is out of range is refused.
 func TestCompareLimits(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "no"})
 	for _, c := range []struct {
@@ -163,6 +166,7 @@ func proposing(tool, params string, events ...string) string {
 // TestComparePolicy: a policy decides what was proposed, and each call that is not exactly what its
 // action proposed. A call without a result was executed, and what is undecided is never allowed.
 func TestComparePolicy(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("t", 5000)
 	answers := map[string]string{
 		"silent": "yes", "proposed": proposing("t", `{"a":1}`), "done": proposing("t", `{"a":1}`, toolCall("c", "t", `{"a":1}`, "ok")),
@@ -246,6 +250,7 @@ func TestComparePolicy(t *testing.T) {
 
 // TestCompareTools: with --tools a call is bound to its tool, and decided by what the tool does.
 func TestCompareTools(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	for name, text := range map[string]string{
 		"tools/CLI/tool.json": `{"tool_id":"CLI","name":"t","version":"1.0.0","status":"active","adapters":["A"]}`,
@@ -311,6 +316,7 @@ func added(t *testing.T, dir string, before map[string]string) (names []string) 
 // TestCompareUntouched: judging adds evaluation.json beneath OUT and nothing else, changes no
 // baseline elsewhere, starts no program and opens no socket.
 func TestCompareUntouched(t *testing.T) {
+	t.Parallel()
 	v := newVersus(t)
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
 	place := filepath.Join(v.dir, "elsewhere", "main")
@@ -369,6 +375,7 @@ func (v versus) moved(t *testing.T, from, to string) {
 
 // TestCompareReadOnlyBaseline: a baseline that can only be read is judged, and gets nothing.
 func TestCompareReadOnlyBaseline(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount, and become another user")
 	}
@@ -418,6 +425,7 @@ func TestCompareReadOnlyBaseline(t *testing.T) {
 // TestCompareSameBytes: the same runs leave the same bytes, wherever they lie, from wherever they
 // are compared, however they are named, and on however many cores.
 func TestCompareSameBytes(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	v := newVersus(t)
 	key, _ := v.keygen(t, "key")

@@ -311,6 +311,7 @@ func (b *execBench) kept(t *testing.T, dir string) {
 // TestSuiteExecRefused: a command that cannot run as the policy says is exit status 2, before
 // anything runs or is written.
 func TestSuiteExecRefused(t *testing.T) {
+	t.Parallel()
 	b := newExecBench(t, "full")
 	missing := put(t, b.dir, "agent/missing.json", `{"argv":["no-such-command"]}`)
 	folder := put(t, b.dir, "agent/folder.json", `{"argv":["./tree"],"work":"."}`)

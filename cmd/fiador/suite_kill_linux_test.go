@@ -440,6 +440,7 @@ func (s trials) interruptReplay(t *testing.T, agent []string) {
 
 // TestSuiteSecondSignal: a second signal ends a run that still writes files of cases.
 func TestSuiteSecondSignal(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 4000)
 	release := s.holds()
 	defer release()
@@ -532,6 +533,7 @@ func (s trials) made(t *testing.T, dir string) string {
 // TestSuiteFullDisk: a run that has no room says so, and leaves whole files. With more room,
 // --resume ends as an undisturbed run does.
 func TestSuiteFullDisk(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
 	}
@@ -582,6 +584,7 @@ func exe(t *testing.T) string {
 
 // TestSuitePlaces: a place that is taken is refused, and nothing there changes.
 func TestSuitePlaces(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 4)
 	out := s.out("taken")
 	s.made(t, filepath.Dir(out))
@@ -666,6 +669,7 @@ func TestSuiteTwoRunners(t *testing.T) {
 // TestSuiteMoved: a folder that becomes a link during a run leads nowhere else, and the run is no
 // success.
 func TestSuiteMoved(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 8)
 	for name, part := range map[string]string{"the directory": "new/r", "the side": "new", "out": "."} {
 		t.Run(name, func(t *testing.T) {
@@ -695,6 +699,7 @@ func TestSuiteMoved(t *testing.T) {
 // TestSuiteResume: --resume refuses another run and then changes nothing, and asks only what has
 // no answer.
 func TestSuiteResume(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 16)
 	out, both := s.out("resumed"), []string{"--baseline", s.base, "--new", s.base}
 	s.done(t, s.args(out, both...)...)
@@ -755,6 +760,7 @@ func TestSuiteResume(t *testing.T) {
 
 // TestSuiteResumedCommand: what a command has written to standard error stays an asset of its case.
 func TestSuiteResumedCommand(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 3)
 	script := `read -r q; echo "$q" >&2; case $q in *c002*) exit 3;; esac; echo '{}'`
 	text, err := json.Marshal(map[string]any{"argv": []string{"sh", "-c", script}})
@@ -814,6 +820,7 @@ func (s trials) runs(t *testing.T, out, stdout string) (list []run1) {
 
 // TestSuitePlan: repeats, a selection, and cases at once.
 func TestSuitePlan(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 16)
 	out := s.out("repeats")
 	stdout, stderr := s.must(t, cli.ExitAccepted, s.args(out, "--baseline", s.base, "--new", s.base, "--repeats", "3", "--tag", "even", "--only", "c000,c001,c002,c004")...)
@@ -857,6 +864,7 @@ func TestSuitePlan(t *testing.T) {
 // TestSuiteUsage: what is wrong on the command line or in the cases is refused before a request
 // is sent or a file is written.
 func TestSuiteUsage(t *testing.T) {
+	t.Parallel()
 	s := newTrials(t, 4)
 	s.made(t, filepath.Join(s.dir, "files"))
 	one := func(more string) string { return `[{"id":"a","input":{"user":"x"}` + more + `}]` }

@@ -314,6 +314,7 @@ func TestSuiteWild(t *testing.T) {
 // without TLS, and a redirect to another address are failures of their own, and nothing is asked
 // anywhere else.
 func TestSuiteConnections(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w := newWild(t)
 	asked := 0

@@ -168,6 +168,7 @@ func TestSuiteReplay(t *testing.T) {
 
 // TestSuiteReplayRefuses: a recording answers programs of its own machine, and only about cases.
 func TestSuiteReplayRefuses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	out := filepath.Join(b.dir, "out")
 	if stdout, stderr, code := b.run(t, "suite", "demo", "--out", out); code != cli.ExitRejected {
@@ -222,6 +223,7 @@ func TestSuiteReplayRefuses(t *testing.T) {
 // TestSuiteDemo: the demo ends in a comparison that rejects new, for a reason in one line; it leaves
 // nothing, or the runs and the page with --out. Its recordings are valid.
 func TestSuiteDemo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	stdout, stderr, code := b.run(t, "suite", "demo")
 	if code != cli.ExitRejected || stderr != "" {

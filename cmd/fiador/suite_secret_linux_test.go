@@ -312,6 +312,7 @@ func memoryOf(pid int) (peak int) {
 
 // TestSuiteMemory: however large answers are, a run stays within its bound.
 func TestSuiteMemory(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	b, w := newBench(t), newWild(t)
 	w.acts = map[string]act{}

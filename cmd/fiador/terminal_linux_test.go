@@ -120,6 +120,7 @@ func desk(t *testing.T) (string, []terminalCase) {
 // TestTerminalWidths: 40, 80 and 200 columns show the same words, and break none of them, so
 // no hash and no path either. A dumb terminal and NO_COLOR get no escape.
 func TestTerminalWidths(t *testing.T) {
+	t.Parallel()
 	dir, cases := desk(t)
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -158,6 +159,7 @@ func TestTerminalWidths(t *testing.T) {
 // TestTerminalMachine: the words about this machine keep to the width too, and so do those of
 // a rejected execution and of a command that was refused.
 func TestTerminalMachine(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	put(t, b.work, "failed.json", `{"goal":"Fail","constraints":["now"],"actions":[{"kind":"run","argv":["sh","-c","echo one two three four five six seven eight nine ten >&2; exit 3"]}]}`)
 	for _, tc := range []struct {
@@ -205,6 +207,7 @@ func TestTerminalMachine(t *testing.T) {
 // TestTerminalHashes: a terminal shows the first digits of a hash, and all of them with
 // --full. A pipe always gets all.
 func TestTerminalHashes(t *testing.T) {
+	t.Parallel()
 	dir, _ := desk(t)
 	whole := regexp.MustCompile(`sha256:[0-9a-f]{64}(\s|$)`)
 	short := regexp.MustCompile(`sha256:[0-9a-f]{12}…`)
@@ -231,6 +234,7 @@ func TestTerminalHashes(t *testing.T) {
 // TestTerminalStreams: each stream is looked at by itself. What is no terminal gets what it
 // always got, and an error is said once to each reader.
 func TestTerminalStreams(t *testing.T) {
+	t.Parallel()
 	dir, _ := desk(t)
 	for _, name := range []string{"bundle", "clarify", "refuse", "error"} {
 		for _, cmd := range []string{"run", "check"} {
@@ -279,6 +283,7 @@ func apartFromRun(text string) string {
 // TestTerminalColumns: COLUMNS comes before the width of the terminal. A terminal that says
 // neither has 80 columns, and none has fewer than 20.
 func TestTerminalColumns(t *testing.T) {
+	t.Parallel()
 	dir, _ := desk(t)
 	widest := func(s seat) (most int) {
 		s.dir, s.env = dir, append(s.env, "NO_COLOR=1")

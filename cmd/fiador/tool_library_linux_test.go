@@ -12,6 +12,7 @@ import (
 
 // TestToolLibraries calls functions of libraries that are installed with Python and Node.
 func TestToolLibraries(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, tc := range []struct{ language, module, function, params, answer string }{
 		{"python", "statistics", "mean", `{"data":[1,2,3,5]}`, "2.75\n"},

@@ -68,6 +68,7 @@ func (b bench) fill(t *testing.T, files map[string]string) {
 // TestToolsAreTheSame: one intent with calls of all types has one result, one bundle and the
 // same hashes of its requests and answers, in another folder and as another user.
 func TestToolsAreTheSame(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 		t.Skip("python3 is not installed here")
 	}

@@ -33,6 +33,7 @@ func (lineText) ReadAt(b []byte, off int64) (int, error) {
 // TestTranscriptMemory: no command holds a whole log in memory, even if it comes from a
 // pipe.
 func TestTranscriptMemory(t *testing.T) {
+	t.Parallel()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	const size = 64 << 20
 	log := logOf(t, transcript.Run{
@@ -116,6 +117,7 @@ func peakOf(t *testing.T, cmd *exec.Cmd, want int) (peak int64) {
 // TestTranscriptOnAScreen: a real terminal gets the page for people, and errors that do
 // not move the cursor.
 func TestTranscriptOnAScreen(t *testing.T) {
+	t.Parallel()
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("\x1b[2Jout\n"), transcripttest.Err("\u009berr")}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
 	if got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", "show", name); got != want || code != cli.ExitAccepted {

@@ -112,6 +112,7 @@ func harmless(line string) string {
 // those of the log with sections. A stream has its own bytes, and --tail the last lines. A
 // terminal shows each line, marked and harmless.
 func TestTranscriptShowsWhatCame(t *testing.T) {
+	t.Parallel()
 	const stdout, stderr = transcript.Stdout, transcript.Stderr
 	file, tty := display{}, display{terminal: true, env: "NO_COLOR=1"}
 	for seed := range uint64(150) {
@@ -152,6 +153,7 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 // TestTranscriptEventsAreJSON: each event is one line of canonical JSON, and the events
 // contain the output of the command.
 func TestTranscriptEventsAreJSON(t *testing.T) {
+	t.Parallel()
 	coded := 0
 	for seed := range uint64(150) {
 		chunks := transcripttest.RandomChunks(rand.New(rand.NewPCG(seed, 7)))
@@ -214,6 +216,7 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 // TestTranscriptOnATerminal: of the output and the name of a command, a terminal gets only
 // visible characters and tabs. No line of it looks like a message of safe-run.
 func TestTranscriptOnATerminal(t *testing.T) {
+	t.Parallel()
 	hostile := "\x1b[2J\x1b]0;title\a\r\b\x7f\u009b31m\u202e\u200b\u2028\x00\xff\ttab"
 	r := transcripttest.RunOf([]transcripttest.Chunk{
 		transcripttest.Out(hostile + "\r\n" + "exit code 0; 1 line of stdout, 0 lines of stderr\n"),
@@ -274,6 +277,7 @@ func TestTranscriptOnATerminal(t *testing.T) {
 
 // TestTranscriptLongLine: a line of 5 MB is a line like any other.
 func TestTranscriptLongLine(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat(strings.Repeat("a long line that goes on and ", 200)+"é, 😀, \x1b[31m\r", 5<<20/5800)
 	chunks := []transcripttest.Chunk{transcripttest.Err("before\n"), transcripttest.Out(long[:1000]), transcripttest.Err("between\n"), transcripttest.Out(long[1000:] + "\r\nafter\n")}
 	r := transcripttest.RunOf(chunks)
@@ -299,6 +303,7 @@ func TestTranscriptLongLine(t *testing.T) {
 // TestTranscriptCancelled: an interrupted command does not judge the log, and reads no
 // other log.
 func TestTranscriptCancelled(t *testing.T) {
+	t.Parallel()
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("x\n")}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -314,6 +319,7 @@ func TestTranscriptCancelled(t *testing.T) {
 // TestTranscriptProgress: a terminal shows the progress, and the line is cleared before
 // the answer.
 func TestTranscriptProgress(t *testing.T) {
+	t.Parallel()
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out(strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000))}))
 	for _, tty := range []bool{true, false} {
 		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {

@@ -835,6 +835,7 @@ func withoutRoot(s, root string) string {
 
 // TestWitnessMasksRoot: only the folder itself is masked.
 func TestWitnessMasksRoot(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"": "", "/src/ci": "<root>", "'/src/ci/examples' /src/ci": "'<root>/examples' <root>",
 		"002/src/ci.key /src/cia": "002/src/ci.key /src/cia", "/src/ci.d /src/ci": "/src/ci.d <root>",
@@ -851,6 +852,7 @@ func TestWitnessMasksRoot(t *testing.T) {
 // TestWitnessDifferences: a difference needs a reason, and an accepted line needs a
 // difference.
 func TestWitnessDifferences(t *testing.T) {
+	t.Parallel()
 	recorded := map[string]string{"help\tfiador": "0 a -", "help\tfiador run": "0 b -"}
 	for _, c := range []struct {
 		seen, accepted map[string]string
