@@ -482,11 +482,6 @@ func (w *witness) scripts(t *testing.T, temp string) {
 	}
 }
 
-// timed are scripts that the witness leaves out, because hashes follow from the time: an agent
-// writes it into a file, a ledger signs it, or another process ends earlier or later. Of
-// work_foreign an ordinary user can run nothing.
-var timed = map[string]bool{"work_ledger": true, "work_replay": true, "work_together": true, "work_foreign": true}
-
 // pages runs the commands of the pages. TestReadme runs those of the README, which have
 // receipts and a suite with the time in them.
 func (w *witness) pages(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -138,7 +137,7 @@ func blobs(ts *testscript.TestScript, l Ledgers, args []string, change func(name
 func clearedFolder(ts *testscript.TestScript, dir string) string {
 	names, err := os.ReadDir(dir)
 	ts.Check(err)
-	for d := range slices.Values(names) {
+	for _, d := range names {
 		ts.Check(os.RemoveAll(filepath.Join(dir, d.Name())))
 	}
 	return dir
