@@ -7,11 +7,6 @@ import (
 	"testing"
 )
 
-var (
-	begun   = regexp.MustCompile(`^(\d+) (.*) <unfinished \.\.\.>$`)
-	resumed = regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
-)
-
 // Trace returns the lines of a trace that "strace -f -o FILE" wrote, a whole call each. strace
 // writes a call in two lines if another thread's line comes between, and only its first line
 // if the program was killed in the call. Such a call ends in "= ?", as strace writes it
@@ -22,6 +17,8 @@ func Trace(t testing.TB, file string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	begun := regexp.MustCompile(`^(\d+) (.*) <unfinished \.\.\.>$`)
+	resumed := regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
 	var lines []string
 	open := map[string]int{} // the line of each thread's call that has not ended
 	for line := range strings.Lines(string(text)) {
