@@ -18,14 +18,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/transparency-dev/tessera"
 	"github.com/transparency-dev/tessera/storage/posix"
-	"golang.org/x/mod/sumdb/note"
+
+	"github.com/fiador/fiador/bench/tessera/server"
 )
 
 func main() {
@@ -41,8 +41,13 @@ const (
 )
 
 func run(args []string) error {
+	ctx := context.Background()
 	if len(args) == 3 && args[0] == "serve" {
-		return serve(args[1], args[2])
+		driver, err := posix.New(ctx, posix.Config{Path: args[1]})
+		if err != nil {
+			return err
+		}
+		return server.Serve(driver, args[2])
 	}
 	if len(args) != 4 {
 		return errors.New("usage: tessera LOG KEYFILE COUNT BYTES, or tessera serve LOG KEYFILE")
@@ -55,11 +60,10 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	signer, err := key(args[1])
+	signer, err := server.Key(args[1])
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	driver, err := posix.New(ctx, posix.Config{Path: args[0]})
 	if err != nil {
 		return err
@@ -90,22 +94,4 @@ func run(args []string) error {
 	}
 	// Published is durable: nothing is left for a shutdown to wait for.
 	return nil
-}
-
-// key reads the log's private key, or makes one.
-func key(file string) (note.Signer, error) {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		private, _, err := note.GenerateKey(rand.Reader, "example.com/bench")
-		if err != nil {
-			return nil, err
-		}
-		b = []byte(private)
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			return nil, err
-		}
-	} else if err != nil {
-		return nil, err
-	}
-	return note.NewSigner(string(b))
 }

@@ -1,9 +1,13 @@
-package main
+// Package server is a server of Tessera that adds what it gets: what fiador-ledgerd is held against.
+package server
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -12,7 +16,7 @@ import (
 	"time"
 
 	"github.com/transparency-dev/tessera"
-	"github.com/transparency-dev/tessera/storage/posix"
+	"golang.org/x/mod/sumdb/note"
 )
 
 // The batches of fiador-ledgerd. Those of the conformance server may be a second old, and one
@@ -22,19 +26,15 @@ const (
 	serverAge   = 2 * time.Millisecond
 )
 
-// serve answers POST /add as Tessera's conformance server for this driver does
-// (cmd/conformance/posix), until SIGTERM comes.
-func serve(log, keyFile string) error {
-	signer, err := key(keyFile)
+// Serve answers POST /add as Tessera's conformance servers do (cmd/conformance), until SIGTERM
+// comes.
+func Serve(driver tessera.Driver, keyFile string) error {
+	signer, err := Key(keyFile)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	driver, err := posix.New(context.Background(), posix.Config{Path: log})
-	if err != nil {
-		return err
-	}
 	appender, shutdown, _, err := tessera.NewAppender(context.Background(), driver, tessera.NewAppendOptions().
 		WithCheckpointSigner(signer).
 		WithCheckpointInterval(time.Second).
@@ -70,4 +70,22 @@ func serve(log, keyFile string) error {
 		return err
 	}
 	return shutdown(context.Background())
+}
+
+// Key reads the log's private key, or makes one.
+func Key(file string) (note.Signer, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		private, _, err := note.GenerateKey(rand.Reader, "example.com/bench")
+		if err != nil {
+			return nil, err
+		}
+		b = []byte(private)
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	return note.NewSigner(string(b))
 }
