@@ -19,11 +19,13 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// The batches of fiador-ledgerd. Those of the conformance server may be a second old, and one
-// client would wait for that.
+// The batches of fiador-ledgerd, and the entries that may wait for their tiles, which a database
+// gets once a second. Batches of the conformance servers are older, and one client would wait for
+// that.
 const (
 	serverBatch = 256
 	serverAge   = 2 * time.Millisecond
+	outstanding = 64 * serverBatch
 )
 
 // Serve answers POST /add as Tessera's conformance servers do (cmd/conformance), until SIGTERM
@@ -40,6 +42,7 @@ func Serve(driver tessera.Driver, keyFile string) error {
 		WithCheckpointInterval(time.Second).
 		WithCheckpointRepublishInterval(time.Minute).
 		WithBatching(serverBatch, serverAge).
+		WithPushback(outstanding).
 		WithAntispam(tessera.DefaultAntispamInMemorySize, nil))
 	if err != nil {
 		return err
