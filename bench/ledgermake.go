@@ -27,16 +27,18 @@ type book struct {
 	size       int64  // now
 	written    int64  // entries that it was written with, of which the rest tells
 	entryBytes int64
-	allBytes   int64  // of the folder, without evidence
-	run        string // in the middle
+	allBytes   int64       // of the folder, without evidence
+	run        string      // in the middle
+	evidence   ledger.Blob // of every decision; zero: each names one of its own, which is not there
 }
 
 const bookOrigin = "example.com/bench"
 
 // newBook writes a ledger of so many entries, the genesis among them, and its key beside it.
 // The lines are written at once, with the seals that appends would have given them; what
-// is derived of them is made by a repair.
-func newBook(ctx context.Context, dir string, size int) (*book, error) {
+// is derived of them is made by a repair. If blobs are given, the ledger has them, and every
+// decision names the last one as its evidence.
+func newBook(ctx context.Context, dir string, size int, blobs ...[]byte) (*book, error) {
 	private, _, err := ledger.GenerateKey(rand.Reader, bookOrigin)
 	if err != nil {
 		return nil, err
@@ -54,6 +56,9 @@ func newBook(ctx context.Context, dir string, size int) (*book, error) {
 	if _, err := disk.Create(dir, key, disk.Options{Now: func() time.Time { return first }}); err != nil {
 		return nil, err
 	}
+	if err := b.put(key, blobs); err != nil {
+		return nil, err
+	}
 	if err := b.fill(ctx, key, first); err != nil {
 		return nil, err
 	}
@@ -62,6 +67,23 @@ func newBook(ctx context.Context, dir string, size int) (*book, error) {
 	}
 	b.allBytes, err = bytesBelow(dir)
 	return b, err
+}
+
+// put stores blobs in the ledger.
+func (b *book) put(key *ledger.Signer, blobs [][]byte) error {
+	if len(blobs) == 0 {
+		return nil
+	}
+	log, err := disk.Open(b.dir, key, disk.Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	for _, blob := range blobs {
+		if b.evidence, err = log.Put(blob); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, log.Close())
 }
 
 // fill appends entries behind the genesis, and signs the checkpoint of all.
@@ -119,6 +141,9 @@ func (b *book) lines(ctx context.Context, key *ledger.Signer, tree *ledger.Range
 		inParallel(len(lot), func(i int) {
 			m := &lot[i]
 			rec := nthRecord(done+i, count)
+			if b.evidence.Size > 0 && rec.Kind == ledger.KindDecision {
+				rec.Evidence = b.evidence
+			}
 			rec.Stamp(first.Add(time.Duration(done+i)*time.Second), "")
 			if m.entry, m.err = rec.Entry(); m.err == nil {
 				m.leaf = ledger.LeafHash(m.entry)

@@ -26,20 +26,22 @@ import (
 
 // serverSizes are the sizes at which the ledger server is timed.
 type serverSizes struct {
-	rounds  int           // of appends
-	window  time.Duration // of each way in a round
-	clients []int
-	entries int // of the log that is read
-	reads   int // rounds of commands that read
-	more    int // entries before the last verify
+	rounds   int           // of appends
+	window   time.Duration // of each way in a round
+	clients  []int
+	database bool          // appends in MySQL and S3 too
+	entries  []int         // of the logs that are read
+	limit    time.Duration // of the import of one
+	reads    int           // rounds of commands that read
+	more     int           // entries before the last verify
 }
 
 func fullServer(rounds int) serverSizes {
-	return serverSizes{(rounds + 5) / 6, time.Second, []int{1, 8, 64, 512}, 1e5, 3, 300}
+	return serverSizes{(rounds + 5) / 6, time.Second, []int{1, 8, 64, 512}, true, []int{1e5, 1e6}, 30 * time.Minute, 3, 300}
 }
 
 func quickServer() serverSizes {
-	return serverSizes{2, 50 * time.Millisecond, []int{1, 8}, 700, 1, 300}
+	return serverSizes{2, 50 * time.Millisecond, []int{1, 8}, true, []int{300, 700}, time.Minute, 1, 300}
 }
 
 // The ways that are compared.
@@ -56,15 +58,21 @@ const (
 	listFolder   = "list of a folder"
 )
 
-// storageVar has the flags of another storage for fiador-ledgerd, such as --mysql and --s3. Then
-// the server that it is held against still has a folder, and the report says so.
-const storageVar = "FIADOR_BENCH_LEDGERD"
-
 // crowdedServer is the appends of so many clients at once. A sample's Wall is the time of a
 // round, divided by the records that it took.
 type crowdedServer struct {
 	clients int
 	ways    []series
+}
+
+// serverAppends has the appends to logs in one kind of storage.
+type serverAppends struct {
+	storage string
+	missing string // without which there are no figures
+	version string // of the database
+	ways    []string
+	crowds  []crowdedServer
+	records int64 // that were acknowledged, and stand in the log
 }
 
 // ledgerServed has the measurements of the ledger server.
@@ -74,34 +82,31 @@ type ledgerServed struct {
 	after   string
 	tessera string // version
 	on      string // file system
-	storage string // of fiador-ledgerd, where it is another
-	crowds  []crowdedServer
-	records int64 // that were acknowledged, and stand in the log
-	reads   []series
-	asked   []asking
+	appends []*serverAppends
+	logs    []*servedLog
 }
 
-// asking is what a verify asked a server for.
-type asking struct {
-	what                   string
-	requests, tiles, again int // tiles are full ones; again, those that the verify before had asked for
-}
-
-// ledgerScene is the servers and the folder.
+// ledgerScene is the programs, a folder, and the servers that are asked now.
 type ledgerScene struct {
 	*scene
-	t                    tools
-	ledgerd, tessera     string // programs
-	url, key, token, add string
-	next                 atomic.Int64 // number of the next run
-	evidence             ledger.Blob
-	book                 *disk.Log
-	http                 *http.Client
+	t                tools
+	root             string // of the module
+	ledgerd, tessera string // programs
+	token            string
+	url, key         string       // of fiador-ledgerd, and of its log
+	add              string       // URL of Tessera's server
+	next             atomic.Int64 // number of the next run
+	blobs            [][]byte     // a set of policies, and evidence that names it
+	evidence         ledger.Blob
+	book             *disk.Log
+	http             *http.Client
 }
+
+func (s *ledgerScene) file(name string) string { return filepath.Join(s.dir, name) }
 
 // ledgerServer fills the report's part about the ledger server.
 func (r *report) ledgerServer(ctx context.Context, root string, t tools, dir string, z serverSizes, log io.Writer) (err error) {
-	m := &ledgerServed{sizes: z, load: loadAverage(), storage: os.Getenv(storageVar)}
+	m := &ledgerServed{sizes: z, load: loadAverage()}
 	r.served = m
 	dir = filepath.Join(dir, "ledgerserver")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -111,77 +116,62 @@ func (r *report) ledgerServer(ctx context.Context, root string, t tools, dir str
 	if err != nil {
 		return err
 	}
-	s := &ledgerScene{scene: &scene{dir: dir}, t: t, ledgerd: filepath.Join(dir, "fiador-ledgerd"), tessera: own.tessera}
+	s := &ledgerScene{scene: &scene{dir: dir}, t: t, root: root, ledgerd: filepath.Join(dir, "fiador-ledgerd"), tessera: own.tessera}
 	if err := goTool(ctx, filepath.Join(root, "cmd", "fiador-ledgerd"), "", "build", "-trimpath", "-o", s.ledgerd, "."); err != nil {
 		return err
 	}
 	m.tessera, m.on = version, fileSystem(dir)
-	stop, err := s.start(ctx, m.storage)
-	if err != nil {
-		return errors.Join(err, stop())
+	if err := s.prepare(ctx); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	err = inParts(ctx, []part[*ledgerScene]{{"appends", m.appending}, {"commands that read", m.reading}}, s, "ledger server", log)
+	defer func() { err = errors.Join(err, s.book.Close()) }()
+	err = inParts(ctx, []part[*ledgerScene]{
+		{"appends in folders", m.inFolders}, {"appends in MySQL and S3", m.inDatabase}, {"commands that read", m.reading},
+	}, s, "ledger server", log)
 	m.after = loadAverage()
 	return err
 }
 
-// start makes a key and a token, starts both servers, and opens the folder.
-func (s *ledgerScene) start(ctx context.Context, storage string) (stop func() error, err error) {
-	var ends []func() error
-	stop = func() error {
-		var all error
-		for _, end := range slices.Backward(ends) {
-			all = errors.Join(all, end())
-		}
-		return all
-	}
-	file := func(name string) string { return filepath.Join(s.dir, name) }
-	key, keyErr := s.output(ctx, command{"key", []string{s.ledgerd, "key", "--origin", bookOrigin, "--key", file("key")}, 0})
-	token, tokenErr := s.output(ctx, command{"token", []string{s.ledgerd, "token", "bench", "--may", "append", "--clients", file("clients.json")}, 0})
-	if err := errors.Join(keyErr, tokenErr); err != nil {
-		return stop, err
-	}
-	s.key, s.token = string(bytes.TrimSpace(key)), string(bytes.TrimSpace(token))
-	place := []string{"--posix", file("log")}
-	if storage != "" {
-		place = strings.Fields(storage)
-	}
-	for _, server := range []struct {
-		to   *string
-		argv []string
-	}{
-		{&s.url, append([]string{s.ledgerd, "serve", "--origin", bookOrigin, "--key", file("key"), "--listen", "127.0.0.1:0", "--clients", file("clients.json"), "--public-read"}, place...)},
-		{&s.add, []string{s.tessera, "serve", file("tessera-log"), file("tessera.key")}},
-	} {
-		url, end, err := listening(server.argv)
-		if err != nil {
-			return stop, err
-		}
-		*server.to, ends = url, append(ends, end)
-	}
-	signer, err := disk.ReadKey(file("key"))
-	if err != nil {
-		return stop, err
-	}
-	if _, err = disk.Create(file("folder"), signer, disk.Options{Now: time.Now}); err != nil {
-		return stop, err
-	}
-	if s.book, err = disk.Open(file("folder"), signer, disk.Options{Now: time.Now, Wait: time.Minute}); err != nil {
-		return stop, err
-	}
-	ends = append(ends, s.book.Close)
+// prepare makes a token and the folder, whose key is that of all logs that are appended to.
+func (s *ledgerScene) prepare(ctx context.Context) error {
 	s.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: 3 * time.Second, DisableCompression: true}}
-	text := bytes.Repeat([]byte("evidence"), 750)
-	if s.evidence, err = s.book.Put(text); err != nil {
-		return stop, err
+	token, err := s.output(ctx, command{"token", []string{s.ledgerd, "token", "bench", "--may", "append", "--clients", s.file("clients.json")}, 0})
+	if err != nil {
+		return err
 	}
-	return stop, s.ask(ctx, http.MethodPut, s.url+"/v1/evidence/"+s.evidence.SHA256.Hex(), text, http.StatusNoContent)
+	s.token = string(bytes.TrimSpace(token))
+	policies := []byte("policies")
+	evidence := fmt.Appendf(nil, `{"intent":%q,"policy":{"sha256":%q,"size":%d}}`, strings.Repeat("intent", 1000), canon.Sum(policies), len(policies))
+	s.blobs = [][]byte{policies, evidence}
+	b, err := newBook(ctx, s.file("folder"), 1, s.blobs...)
+	if err != nil {
+		return err
+	}
+	s.evidence = b.evidence
+	signer, err := disk.ReadKey(b.key)
+	if err != nil {
+		return err
+	}
+	s.book, err = disk.Open(b.dir, signer, disk.Options{Now: time.Now, Wait: time.Minute})
+	return err
 }
 
-// listening starts a server, and returns the address that it prints.
-func listening(argv []string) (url string, stop func() error, err error) {
+// serve starts fiador-ledgerd on a storage. It is the one that is asked from now on.
+func (s *ledgerScene) serve(keyFile string, storage ...string) (stop func() error, err error) {
+	signer, err := disk.ReadKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	s.key = signer.Verifier().String()
+	s.url, stop, err = listening("this server writes to the log now", append([]string{s.ledgerd, "serve", "--origin", bookOrigin, "--key", keyFile,
+		"--listen", "127.0.0.1:0", "--clients", s.file("clients.json"), "--public-read"}, storage...))
+	return stop, err
+}
+
+// listening starts a server, waits for a line, and returns the address that it prints.
+func listening(ready string, argv []string) (url string, stop func() error, err error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+bucketAccess, "AWS_SECRET_ACCESS_KEY="+bucketSecret)
 	out, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -190,12 +180,13 @@ func listening(argv []string) (url string, stop func() error, err error) {
 		return "", nil, err
 	}
 	lines := bufio.NewReader(out)
-	for said := ""; url == ""; {
+	for said := ""; url == "" || !strings.Contains(said, ready); {
 		line, err := lines.ReadString('\n')
 		said += line
 		if _, at, ok := strings.Cut(strings.TrimSpace(line), "listening on "); ok {
 			url = at
-		} else if err != nil {
+		}
+		if err != nil {
 			return "", nil, errors.Join(fmt.Errorf("%s: %s", filepath.Base(argv[0]), said), cmd.Wait())
 		}
 	}
@@ -278,35 +269,56 @@ func (s *ledgerScene) crowd(ctx context.Context, way string, clients int, window
 
 const unlimited = 1 << 62
 
-// appending times appends of clients at once.
-func (m *ledgerServed) appending(ctx context.Context, s *ledgerScene) error {
-	ways := []string{ledgerdWay, tesseraAdd, folderWay}
-	for _, clients := range m.sizes.clients {
+// inFolders times appends to logs on the file system.
+func (m *ledgerServed) inFolders(ctx context.Context, s *ledgerScene) error {
+	a := &serverAppends{storage: "folders", ways: []string{ledgerdWay, tesseraAdd, folderWay}}
+	m.appends = append(m.appends, a)
+	return a.measure(ctx, s, m.sizes, []string{s.tessera, "serve", s.file("tessera-log"), s.file("tessera.key")}, "--posix", s.file("log"))
+}
+
+// measure times appends of clients at once, to fiador-ledgerd on a storage and to a server of
+// Tessera.
+func (a *serverAppends) measure(ctx context.Context, s *ledgerScene, z serverSizes, tessera []string, storage ...string) (err error) {
+	stop, err := s.serve(s.file("folder.key"), storage...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	add, end, err := listening("listening on ", tessera)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	s.add = add
+	if err := s.ask(ctx, http.MethodPut, s.url+"/v1/evidence/"+s.evidence.SHA256.Hex(), s.blobs[1], http.StatusNoContent); err != nil {
+		return err
+	}
+	for _, clients := range z.clients {
 		of := crowdedServer{clients: clients}
-		for _, way := range ways {
+		for _, way := range a.ways {
 			of.ways = append(of.ways, series{name: way})
 		}
-		for round := range 1 + m.sizes.rounds { // the first warms up
-			order := []int{0, 1, 2}
+		for round := range 1 + z.rounds { // the first warms up
+			order := slices.Clone(a.ways)
 			if round%2 == 1 {
 				slices.Reverse(order)
 			}
-			for _, i := range order {
-				n, took, err := s.crowd(ctx, ways[i], clients, m.sizes.window, unlimited)
+			for _, way := range order {
+				n, took, err := s.crowd(ctx, way, clients, z.window, unlimited)
 				if err != nil || n == 0 {
-					return cmp.Or(err, fmt.Errorf("%s took no record", ways[i]))
+					return cmp.Or(err, fmt.Errorf("%s took no record", way))
 				}
-				if ways[i] == ledgerdWay {
-					m.records += n
+				if way == ledgerdWay {
+					a.records += n
 				}
-				if round > 0 {
-					of.ways[i].samples = append(of.ways[i].samples, sample{Wall: took / time.Duration(n)})
+				if of := named(of.ways, way); round > 0 {
+					of.samples = append(of.samples, sample{Wall: took / time.Duration(n)})
 				}
 			}
 		}
-		m.crowds = append(m.crowds, of)
+		a.crowds = append(a.crowds, of)
 	}
-	return s.holds(ctx, m.records)
+	return s.holds(ctx, a.records)
 }
 
 // holds waits for a checkpoint over exactly so many records and the genesis.

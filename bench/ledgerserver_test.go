@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,24 +14,35 @@ func TestLedgerServerReport(t *testing.T) {
 	const ms = time.Millisecond
 	one := func(name string, d time.Duration) series { return series{name, []sample{{Wall: d}}} }
 	m := &ledgerServed{
-		sizes: fullServer(41), load: "0.10", after: "2.00", tessera: "v1.0.4", on: "ext4", records: 120_300,
-		crowds: []crowdedServer{
-			{1, []series{one(ledgerdWay, 5*ms), one(tesseraAdd, 2*ms), one(folderWay, ms)}},
-			{64, []series{one(ledgerdWay, 2*ms), one(tesseraAdd, ms), one(folderWay, ms)}},
+		sizes: fullServer(41), load: "0.10", after: "2.00", tessera: "v1.0.4", on: "ext4",
+		appends: []*serverAppends{
+			{storage: "folders", records: 120_300, ways: []string{ledgerdWay, tesseraAdd, folderWay}, crowds: []crowdedServer{
+				{1, []series{one(ledgerdWay, 5*ms), one(tesseraAdd, 2*ms), one(folderWay, ms)}},
+				{64, []series{one(ledgerdWay, 2*ms), one(tesseraAdd, ms), one(folderWay, ms)}},
+			}},
+			{storage: "MySQL and S3", version: "10.11", records: 7, ways: []string{ledgerdWay, tesseraAdd}, crowds: []crowdedServer{
+				{64, []series{one(ledgerdWay, 4*ms), one(tesseraAdd, ms)}},
+			}},
+			{storage: "something else", missing: "its server"},
 		},
-		reads: []series{
-			one(verifyFirst, 900*ms), one(verifyAgain, 600*ms), one(listFirst, 950*ms), one(listAgain, 700*ms), one(verifyFolder, 500*ms), one(listFolder, 400*ms),
+		logs: []*servedLog{
+			{entries: 100_000, imported: 31_250 * ms, reads: []series{
+				one(verifyFirst, 900*ms), one(verifyAgain, 600*ms), one(listFirst, 950*ms), one(listAgain, 700*ms), one(verifyFolder, 500*ms), one(listFolder, 400*ms),
+			}, asked: []asking{{"first", 950, 940, 0}, {"second, nothing new", 6, 0, 0}, {"third, 300 more entries", 9, 3, 1}}},
+			{entries: 1_000_000},
 		},
-		asked: []asking{{"first", 950, 940, 0}, {"second, nothing new", 6, 0, 0}, {"third, 300 more entries", 9, 3, 1}},
 	}
 	got := string(m.markdown(machine{}, true))
 	for _, want := range []string{
 		"## Ledger server\n", "-only ledgerserver`", "a load average of 0.10 before", "average was 2.00 after", "All data lies on ext4. Tessera is v1.0.4.", "quick run",
-		"| records a second of 64 clients, of Tessera's server | ≥ 0.50 | 0.50 | met |",
-		"| a record of one client, of one Add of Tessera's server | ≤ 2.00 | 2.50 | **missed** |",
+		"| records a second of 64 clients, of Tessera's server, in folders | ≥ 0.50 | 0.50 | met |",
+		"| records a second of 64 clients, of Tessera's server, in MySQL and S3 | ≥ 0.50 | 0.25 | **missed** |",
+		"| a record of one client, of one Add of Tessera's server, in folders | ≤ 2.00 | 2.50 | **missed** |",
 		"| full tiles and bundles that a later verify fetches again | 0 | 1 | **missed** |",
-		"| 1 | 200/s | 500/s | 1000/s | 0.40 | 0.20 |", "All 120300 acknowledged records", "a log of 120001 entries",
+		"| 1 | 200/s | 500/s | 1000/s | 0.40 | 0.20 |", "120300 records were acknowledged", "MariaDB 10.11 and", "| 64 | 250/s | 1000/s | 0.25 |",
+		"Not measured: its server is missing", "#### 100000 entries\n\nThe import took 31.2 s.\n",
 		"| verify, second | 600 ms | 600 ms | 600 ms | 100 ms | 1.20 |", "| third, 300 more entries | 9 | 3 | 1 |",
+		"#### 1000000 entries\n\nThe import had not ended after 30m0s, so there are no figures.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
@@ -38,10 +50,6 @@ func TestLedgerServerReport(t *testing.T) {
 	}
 	if strings.Contains(got, "%!") {
 		t.Errorf("a format is wrong:\n%s", got)
-	}
-	m.storage = "--mysql x"
-	if got := string(m.markdown(machine{}, false)); !strings.Contains(got, "these ratios say nothing") || strings.Contains(got, "--mysql") {
-		t.Errorf("with another storage:\n%s", got)
 	}
 }
 
@@ -56,25 +64,62 @@ func TestLedgerServerMeasured(t *testing.T) {
 	var r report
 	var log bytes.Buffer
 	z := quickServer()
+	z.database = os.Getenv("FIADOR_LEDGERD_SERVICES") == "1"
 	if err := r.ledgerServer(t.Context(), root, builtForTests(t, root, dir), dir, z, &log); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	m := r.served
-	if len(m.crowds) != len(z.clients) || len(m.reads) != 6 || len(m.asked) != 3 || m.records < int64(z.entries) {
-		t.Fatalf("%+v", m)
+	checkAppends(t, m.appends[0], z)
+	if len(m.logs) != len(z.entries) {
+		t.Fatalf("%d logs were read", len(m.logs))
 	}
-	for _, c := range m.crowds {
-		for _, s := range c.ways {
-			if len(s.samples) != z.rounds || slices.Min(s.walls()) <= 0 {
-				t.Errorf("%d clients: %s has %+v", c.clients, s.name, s.samples)
-			}
+	for _, l := range m.logs {
+		if l.imported <= 0 || len(l.reads) != 6 || len(l.asked) != 3 {
+			t.Fatalf("%+v", l)
 		}
-	}
-	first, second, third := m.asked[0], m.asked[1], m.asked[2]
-	if first.tiles == 0 || second.tiles > 0 || third.tiles == 0 || second.again+third.again > 0 || second.requests >= first.requests {
-		t.Errorf("%+v", m.asked)
+		first, second, third := l.asked[0], l.asked[1], l.asked[2]
+		if first.tiles == 0 || second.tiles > 0 || third.tiles == 0 || second.again+third.again > 0 || second.requests >= first.requests {
+			t.Errorf("%+v", l.asked)
+		}
 	}
 	if got := string(m.markdown(machine{}, true)); strings.Contains(got, "%!") {
 		t.Errorf("the section says:\n%s", got)
+	}
+	t.Run("MySQL and S3", func(t *testing.T) {
+		if !z.database {
+			t.Skip("MariaDB and versitygw are started if FIADOR_LEDGERD_SERVICES is 1")
+		}
+		checkAppends(t, m.appends[1], z)
+	})
+}
+
+func checkAppends(t *testing.T, a *serverAppends, z serverSizes) {
+	t.Helper()
+	if a.missing != "" || len(a.crowds) != len(z.clients) || a.records == 0 {
+		t.Fatalf("%+v", a)
+	}
+	for _, c := range a.crowds {
+		for _, s := range c.ways {
+			if len(s.samples) != z.rounds || slices.Min(s.walls()) <= 0 {
+				t.Errorf("%s, %d clients: %s has %+v", a.storage, c.clients, s.name, s.samples)
+			}
+		}
+	}
+}
+
+// TestLedgerServerLimit: an import that takes too long is no error, and has no time. One that
+// fails is an error.
+func TestLedgerServerLimit(t *testing.T) {
+	s := &ledgerScene{scene: &scene{dir: t.TempDir()}}
+	s.ledgerd = s.file("ledgerd")
+	b := &book{}
+	for script, limit := range map[string]time.Duration{"exec sleep 60": time.Millisecond, "exit 2": time.Minute} {
+		if err := os.WriteFile(s.ledgerd, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var l servedLog
+		if err := l.importing(t.Context(), s, b, "log", limit); (err == nil) != (limit == time.Millisecond) || l.imported != 0 {
+			t.Errorf("%s: %v, %v", script, l.imported, err)
+		}
 	}
 }
