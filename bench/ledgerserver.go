@@ -246,8 +246,8 @@ func (s *ledgerScene) append(ctx context.Context, way string) error {
 	return s.ask(ctx, http.MethodPost, url, draft, http.StatusOK)
 }
 
-// crowd appends with so many clients, each one record after the other, for a time or until
-// there are enough records, and returns how many there are.
+// crowd appends with so many clients, each one record or more after the other, for a time or
+// until there are enough records, and returns how many there are.
 func (s *ledgerScene) crowd(ctx context.Context, way string, clients int, window time.Duration, enough int64) (int64, time.Duration, error) {
 	var all sync.WaitGroup
 	var begun, done atomic.Int64
@@ -255,7 +255,7 @@ func (s *ledgerScene) crowd(ctx context.Context, way string, clients int, window
 	start := time.Now()
 	for i := range clients {
 		all.Go(func() {
-			for time.Since(start) < window && begun.Add(1) <= enough {
+			for first := true; (first || time.Since(start) < window) && begun.Add(1) <= enough; first = false {
 				if errs[i] = s.append(ctx, way); errs[i] != nil {
 					return
 				}
