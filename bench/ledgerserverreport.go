@@ -55,8 +55,8 @@ func (m *ledgerServed) writeAppends(b *bytes.Buffer) {
 So many clients send one decision after the other over HTTP/1.1 on this machine, for %.1f s, %d rounds. %s holds the record
 against those of its run, stamps it, syncs a claim, adds it to Tessera, syncs the index and signs an ack. Tessera's server
 is the handler of its conformance servers (%[4]scmd/conformance%[4]s), which adds what it gets; its batches are at most %[5]d entries
-and 2 ms old here, as those of %[3]s are: the second that it waits by itself would be the time of one client. All acknowledged
-records stood in the log, and no other.
+and 2 ms old here, as those of %[3]s are: what it waits by itself would be the time of one client. All acknowledged records stood in
+the log, and no other.
 `, m.sizes.window.Seconds(), m.sizes.rounds, ledgerdWay, "`", 256)
 	for _, a := range m.appends {
 		fmt.Fprintf(b, "\n#### In %s\n\n", a.storage)
@@ -66,8 +66,9 @@ records stood in the log, and no other.
 			continue
 		case a.version != "":
 			fmt.Fprintf(b, `Each log has a database of MariaDB %s and a bucket of versitygw, both on this machine and in the same file system. A commit is
-durable when MariaDB answers (%[2]sinnodb_flush_log_at_trx_commit=1%[2]s, no binlog); the bucket gets tiles once a second. Here %[3]s adds the
-index of a batch with the claims of the next one. Tessera's server has as many connections. %[4]d records were acknowledged.
+durable when MariaDB answers (%[2]sinnodb_flush_log_at_trx_commit=1%[2]s, no binlog); the bucket gets tiles once a second. Here %[3]s asks the bucket
+for the evidence of each decision, and writes the indexes of a batch with the claims of the next one. Tessera's server has as many
+connections to the database. %[4]d records were acknowledged.
 `, a.version, "`", ledgerdWay, a.records)
 		default:
 			fmt.Fprintf(b, `A folder is the ledger of one machine, with so many goroutines in one process. %d records were acknowledged.
