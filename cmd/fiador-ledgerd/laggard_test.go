@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
-
-	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestLaggard: a witness that is slower than the quorum, and behind, is heard: it comes to the
@@ -127,7 +125,7 @@ func TestCheckFails(t *testing.T) {
 	w, err := readWitnesses(p.policy(a.line(), "quorum a.example/w\n")[1], p.keys[0].Key)
 	check(t, err)
 	damaged := errors.New("a tile is gone")
-	if err := w.check(func(context.Context, *witness, []byte, uint64, []byte) error { return damaged }, 3, nil, &printer{to: new(rehearsal.Buffer)}); !errors.Is(err, damaged) {
+	if err := w.check(func(context.Context, *witness, []byte, uint64, []byte) error { return damaged }, 3, nil, nothing); !errors.Is(err, damaged) {
 		t.Errorf("%v", err)
 	}
 	select {

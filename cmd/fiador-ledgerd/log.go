@@ -372,13 +372,13 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 	return g.Signer.Sign(text)
 }
 
-// quiet makes the warnings of Tessera lines of ours, one a minute about each operation.
-func quiet(log *printer) { quietOnce.Do(func() { setQuiet(log) }) }
+// quiet makes the warnings of Tessera complaints of ours.
+func quiet(complain func(what string, why any)) { quietOnce.Do(func() { setQuiet(complain) }) }
 
 // quietOnce: klog's settings cannot change while it writes.
 var quietOnce sync.Once
 
-func setQuiet(log *printer) {
+func setQuiet(complain func(what string, why any)) {
 	_ = mysql.SetLogger(&mysql.NopLogger{})        // a connection that ended; what needed it says so
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // temporary files that could not be removed
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -387,11 +387,11 @@ func setQuiet(log *printer) {
 		_ = flags.Set(f[0], f[1]) // klog has these flags
 	}
 	klog.SetOutput(io.Discard)
-	klog.SetOutputBySeverity("WARNING", warnings{log})
+	klog.SetOutputBySeverity("WARNING", warnings(complain))
 }
 
 // warnings is where klog writes warnings and errors.
-type warnings struct{ log *printer }
+type warnings func(what string, why any)
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
@@ -399,9 +399,9 @@ func (w warnings) Write(line []byte) (int, error) {
 		return len(line), nil // the last line of the server says it, or nobody was asked
 	}
 	if strings.Contains(why, "witness policy was not satisfied") {
-		w.log.complain("there is no new checkpoint: the witnesses are below the quorum. Records go on, and receipts wait", why)
+		w("there is no new checkpoint: the witnesses are below the quorum. Records go on, and receipts wait", why)
 		return len(line), nil
 	}
-	w.log.complain("tessera: "+what, why)
+	w("tessera: "+what, why)
 	return len(line), nil
 }

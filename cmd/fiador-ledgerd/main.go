@@ -72,16 +72,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "serve":
-			quiet(log)
+			quiet(log.complain)
 			err = serve(ctx, args[1:], log, config{now: time.Now})
 		case "import":
-			quiet(&printer{to: io.Discard}) // what the command says is enough
+			quiet(nothing) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
 		case "check":
-			quiet(&printer{to: io.Discard})
+			quiet(nothing)
 			err = checkLog(args[1:], stdout, log, time.Now)
 		case "rotate-key":
-			quiet(&printer{to: io.Discard})
+			quiet(nothing)
 			err = rotateKey(args[1:], stdout, log, func(string) {})
 		case "key":
 			err = key(args[1:], stdout)
@@ -306,6 +306,9 @@ func (p *printer) printf(format string, args ...any) {
 	}
 	fmt.Fprintf(p.to, "fiador-ledgerd: %s\n", strings.ReplaceAll(text, "\n", "; "))
 }
+
+// nothing drops what complain would say.
+func nothing(string, any) {}
 
 // complain says what goes wrong, and why, once a minute.
 func (p *printer) complain(what string, err any) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +18,7 @@ import (
 // killedAt rotates a key and kills the process at a step.
 func killedAt(step string) int {
 	log := &printer{to: os.Stderr}
-	quiet(&printer{to: io.Discard})
+	quiet(nothing)
 	err := rotateKey(os.Args[2:], os.Stdout, log, func(name string) {
 		if name == step {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -233,7 +233,7 @@ type checking struct{}
 // check has every witness asked about the tree that the log has, before it takes records. The
 // error says that a witness has seen another log, or that the log has no proof for it. Who does
 // not answer is asked again with the next checkpoint.
-func (w *witnesses) check(alone askFunc, size uint64, root []byte, log *printer) error {
+func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func(what string, why any)) error {
 	w.mu.Lock()
 	w.alone = alone
 	w.mu.Unlock()
@@ -253,7 +253,7 @@ func (w *witnesses) check(alone askFunc, size uint64, root []byte, log *printer)
 			case err == nil || w.failed() != nil:
 				err = nil
 			case why != nil || ctx.Err() != nil:
-				log.complain("the witness "+of.name+" cannot say whether this log is the newest", errors.Join(why, ctx.Err()))
+				complain("the witness "+of.name+" cannot say whether this log is the newest", errors.Join(why, ctx.Err()))
 				err = nil
 			default:
 				err = fmt.Errorf("the witness %s could not be asked about this log; is it damaged? %w", of.name, err)
@@ -417,7 +417,7 @@ func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
 }
 
 // witnessed has the witnesses asked about the tree of the log.
-func (t *tree) witnessed(log *printer) error {
+func (t *tree) witnessed(complain func(what string, why any)) error {
 	if t.witnesses == nil {
 		return nil
 	}
@@ -443,5 +443,5 @@ func (t *tree) witnessed(log *printer) error {
 	if err != nil {
 		return err
 	}
-	return t.witnesses.check(t.alone, uint64(size), root[:], log)
+	return t.witnesses.check(t.alone, uint64(size), root[:], complain)
 }

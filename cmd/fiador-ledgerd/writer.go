@@ -442,7 +442,7 @@ func (w *writer) settle() error {
 	if w.lead.fresh && claims.count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
 	}
-	if err := tree.witnessed(w.log); err != nil {
+	if err := tree.witnessed(w.log.complain); err != nil {
 		return err
 	}
 	if err := w.lead.finish(); err != nil {
