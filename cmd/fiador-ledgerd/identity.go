@@ -19,8 +19,6 @@ import (
 const (
 	nameImport   = "import.json"   // an import; until then nothing else writes to the log
 	nameRotation = "rotation.json" // a rotation whose record is perhaps in the log
-
-	nameContradiction = "contradiction.txt" // what a witness has said; nothing writes to the log until a person removes it
 )
 
 // identity says which log a storage has, and which key signs it. It is written under the

@@ -48,7 +48,7 @@ type tree struct {
 	signed      int64                 // size of the checkpoint that was there
 	late        *late                 // nil: tiles have an entry when it is durable
 	witnesses   *witnesses
-	alone       askFunc // of the witnesses
+	signer      *guard
 }
 
 // late has the leaf hashes of entries that are durable, and perhaps in no tile yet.
@@ -142,16 +142,7 @@ func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every t
 		return nil, err
 	}
 	t := &tree{reading: reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown,
-		witnesses: w}
-	t.alone = func(ctx context.Context, of *witness, text []byte, size uint64, root []byte) error {
-		var by note.Signer = signer
-		if text != nil {
-			by = again{signer.Signer, text}
-		}
-		_, err := tessera.NewAppendOptions().WithCheckpointSigner(by).WithWitnesses(tessera.NewWitnessGroup(1, one{of}), &tessera.WitnessOptions{Timeout: 3 * witnessTime}).
-			CheckpointPublisher(reader, w.client(nil))(ctx, size, root)
-		return err
-	}
+		witnesses: w, signer: signer}
 	if decorate != nil {
 		t.appendEntry = decorate(t.appendEntry)
 	}
@@ -395,8 +386,8 @@ type warnings func(what string, why any)
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
-	if strings.Contains(why, nothingMore) || strings.Contains(why, notReady) {
-		return len(line), nil // the last line of the server says it, or nobody was asked
+	if silent(why) {
+		return len(line), nil
 	}
 	if strings.Contains(why, "witness policy was not satisfied") {
 		w("there is no new checkpoint: the witnesses are below the quorum. Records go on, and receipts wait", why)

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/transparency-dev/tessera"
-	"github.com/transparency-dev/tessera/api/layout"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -33,6 +32,16 @@ const (
 	nothingMore = "Nothing more is recorded or published"
 	notReady    = "the log is not ready for its witnesses"
 )
+
+// nameContradiction is the document of a log that says what a witness has said. Nothing writes
+// to the log until a person removes it.
+const nameContradiction = "contradiction.txt"
+
+// silent says whether an error of Tessera needs no line: the last line of the server says it,
+// or nobody was asked.
+func silent(why string) bool {
+	return strings.Contains(why, nothingMore) || strings.Contains(why, notReady)
+}
 
 // witnesses cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
 // the requests and publishes no checkpoint below the quorum. witnesses sends the requests for it,
@@ -49,7 +58,7 @@ type witnesses struct {
 
 	mu    sync.Mutex
 	err   error   // why it is stopped
-	alone askFunc // of the tree that is open
+	alone askFunc // of the log that is open
 }
 
 // askFunc has one witness alone asked for a cosignature of a tree. With the text of a
@@ -230,9 +239,24 @@ func (w *witnesses) stop(of *witness, format string, args ...any) error {
 // before the log has settled.
 type checking struct{}
 
-// check has every witness asked about the tree that the log has, before it takes records. The
-// error says that a witness has seen another log, or that the log has no proof for it. Who does
-// not answer is asked again with the next checkpoint.
+// open checks the log that has a tree, before it takes records, and remembers how its witnesses
+// are asked. guarded signs new checkpoints with key, which signs once more what was signed.
+func (w *witnesses) open(guarded, key note.Signer, log tessera.LogReader, tree tlog.Tree, complain func(what string, why any)) error {
+	alone := func(ctx context.Context, of *witness, text []byte, size uint64, root []byte) error {
+		by := guarded
+		if text != nil {
+			by = again{key, text}
+		}
+		_, err := tessera.NewAppendOptions().WithCheckpointSigner(by).WithWitnesses(tessera.NewWitnessGroup(1, one{of}), &tessera.WitnessOptions{Timeout: 3 * witnessTime}).
+			CheckpointPublisher(log, w.client(nil))(ctx, size, root)
+		return err
+	}
+	return w.check(alone, uint64(tree.N), tree.Hash[:], complain)
+}
+
+// check has every witness asked about a tree. The error says that a witness has seen another
+// log, or that the log has no proof for it. Who does not answer is asked again with the next
+// checkpoint.
 func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func(what string, why any)) error {
 	w.mu.Lock()
 	w.alone = alone
@@ -414,34 +438,4 @@ func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
 		return resp, nil
 	}
 	return nil, fmt.Errorf("it answers %d", resp.StatusCode)
-}
-
-// witnessed has the witnesses asked about the tree of the log.
-func (t *tree) witnessed(complain func(what string, why any)) error {
-	if t.witnesses == nil {
-		return nil
-	}
-	size, err := t.size()
-	if err != nil {
-		return err
-	}
-	root, err := tlog.TreeHash(size, tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		hashes := make([]tlog.Hash, len(indexes))
-		for i, index := range indexes {
-			tile := tlog.TileForIndex(ledger.TileHeight, index)
-			data, err := t.reader.ReadTile(context.Background(), uint64(tile.L), uint64(tile.N), layout.PartialTileSize(uint64(tile.L), uint64(tile.N), uint64(size)))
-			if err != nil {
-				return nil, err
-			}
-			tile.W = len(data) / tlog.HashSize
-			if hashes[i], err = tlog.HashFromTile(tile, data, index); err != nil {
-				return nil, err
-			}
-		}
-		return hashes, nil
-	}))
-	if err != nil {
-		return err
-	}
-	return t.witnesses.check(t.alone, uint64(size), root[:], complain)
 }
