@@ -15,7 +15,7 @@ func (p *posix) follow() {
 		if err != nil {
 			return
 		}
-		p.followed = &fileClaims{file: file}
+		p.followed = claimsIn(file, nil)
 	}
 	text, err := p.resource("checkpoint")
 	if err != nil {
@@ -26,15 +26,15 @@ func (p *posix) follow() {
 	}
 }
 
-// claimsOf returns the claims of a file: those that were followed, if it is the same file.
-func (p *posix) claimsOf(file *os.File) *fileClaims {
-	c := p.followed
-	if p.followed = nil; c == nil {
+// claimsIn returns the claims of a file: those that were followed, if it is the same file. It
+// closes the file that was followed.
+func claimsIn(file *os.File, followed *fileClaims) *fileClaims {
+	if followed == nil {
 		return &fileClaims{file: file}
 	}
-	defer c.file.Close()
+	defer followed.file.Close()
 	var infos [2]fs.FileInfo
-	for i, f := range []*os.File{c.file, file} {
+	for i, f := range []*os.File{followed.file, file} {
 		var err error
 		if infos[i], err = f.Stat(); err != nil {
 			return &fileClaims{file: file}
@@ -43,7 +43,7 @@ func (p *posix) claimsOf(file *os.File) *fileClaims {
 	if !os.SameFile(infos[0], infos[1]) {
 		return &fileClaims{file: file}
 	}
-	return &fileClaims{file: file, size: c.size, offsets: c.offsets, runs: c.runs, latest: c.latest}
+	return &fileClaims{file: file, size: followed.size, offsets: followed.offsets, runs: followed.runs, latest: followed.latest}
 }
 
 // intact says whether the file has the last claim where it was read, and the log its entry. A

@@ -97,7 +97,13 @@ func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c := &fileClaims{file: f, most: info.Size()}
+	return claimsIn(f, nil).fit(info.Size(), size, log)
+}
+
+// fit returns how many leading entries of a log have a claim that fits, in so many bytes of the
+// file.
+func (c *fileClaims) fit(most, size int64, log leaves) (fit int64, err error) {
+	c.most = most
 	open, err := c.read(size, log)
 	if err != nil {
 		return 0, err
@@ -140,9 +146,13 @@ func (d *database) inspect(c *checker) {
 	}
 }
 
-// claimed compares the leaf hashes of all claims up to a size.
-func (d *database) claimed(size int64, log leaves) (fit int64, err error) {
-	rows, err := d.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
+func (d *database) claimed(size int64, log leaves) (int64, error) {
+	return claimsOf(d.db, 0, nil).fit(size, log)
+}
+
+// fit compares the leaf hashes of all claims up to a size.
+func (c *tableClaims) fit(size int64, log leaves) (fit int64, err error) {
+	rows, err := c.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
 	if err != nil {
 		return 0, err
 	}

@@ -231,7 +231,7 @@ func (d *database) state() (tree tlog.Tree, err error) {
 	if noTable(err) || errors.Is(err, sql.ErrNoRows) { // the log is new
 		err = nil
 	}
-	tree.Hash = toHash(root)
+	copy(tree.Hash[:], root)
 	return tree, err
 }
 
@@ -278,7 +278,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &lead{tree: t, claims: &tableClaims{db: d.db, epoch: d.epoch, lose: l.lose}, fresh: d.fresh,
+	return &lead{tree: t, claims: claimsOf(d.db, d.epoch, l.superseded), fresh: d.fresh,
 		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
 }
 
@@ -478,6 +478,12 @@ func (l *lock) watch() {
 // lose ends the right: what Tessera has under way fails now.
 func (l *lock) lose() {
 	l.once.Do(func() { close(l.lost); l.hangUp() })
+}
+
+// superseded ends the right because another server has taken it.
+func (l *lock) superseded() error {
+	l.lose()
+	return errLost
 }
 
 func (l *lock) close() error {

@@ -173,7 +173,9 @@ func (p *posix) state() (tree tlog.Tree, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &state)
 	}
-	return tlog.Tree{N: state.Size, Hash: toHash(state.Root)}, err
+	tree.N = state.Size
+	copy(tree.Hash[:], state.Root)
+	return tree, err
 }
 
 // sync makes the names in a folder durable.
@@ -335,7 +337,9 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
-	return &lead{tree: t, claims: p.claimsOf(file), fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
+	claims := claimsIn(file, p.followed)
+	p.followed = nil
+	return &lead{tree: t, claims: claims, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
 
 // lock takes the lock of the folder. It ends with the process, or when the file is closed.

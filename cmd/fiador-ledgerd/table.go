@@ -18,11 +18,17 @@ import (
 type tableClaims struct {
 	db    *sql.DB
 	epoch int64
-	lose  func() // is called when another server has a higher epoch
+	lose  func() error // is called when another server has a higher epoch
 
 	placed  atomic.Int64 // claims that have an index
 	latest  string
 	doubted atomic.Bool // a claim is not what the log has; a reader may find that too
+}
+
+// claimsOf returns the claims of the log in a database, for the writer of an epoch. lose is called
+// when another one has a higher epoch, and says so; who writes nothing needs neither.
+func claimsOf(db *sql.DB, epoch int64, lose func() error) *tableClaims {
+	return &tableClaims{db: db, epoch: epoch, lose: lose}
 }
 
 func (c *tableClaims) count() int64 { return c.placed.Load() }
@@ -200,8 +206,7 @@ func (c *tableClaims) write(items []item) error {
 	if err == nil {
 		var rows int64
 		if rows, err = result.RowsAffected(); err == nil && rows != 1 {
-			c.lose()
-			err = errLost
+			err = c.lose()
 		}
 	}
 	if err == nil {
