@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -64,6 +65,26 @@ func keyOf(runID string) runKey {
 	return runKey(sum[:16])
 }
 
+// claimsIn returns the claims of a file: those that were followed, if it is the same file. It
+// closes the file that was followed.
+func claimsIn(file *os.File, followed *fileClaims) *fileClaims {
+	if followed == nil {
+		return &fileClaims{file: file}
+	}
+	defer followed.file.Close()
+	var infos [2]fs.FileInfo
+	for i, f := range []*os.File{followed.file, file} {
+		var err error
+		if infos[i], err = f.Stat(); err != nil {
+			return &fileClaims{file: file}
+		}
+	}
+	if !os.SameFile(infos[0], infos[1]) {
+		return &fileClaims{file: file}
+	}
+	return &fileClaims{file: file, size: followed.size, offsets: followed.offsets, runs: followed.runs, latest: followed.latest}
+}
+
 // story has the indexes of the entries of a run. 0 means none: entry 0 is the genesis.
 type story struct{ begun, end int64 }
 
@@ -71,6 +92,12 @@ type story struct{ begun, end int64 }
 type item struct {
 	record ledger.Record
 	entry  []byte
+}
+
+// entry is an item at its index.
+type entry struct {
+	index int64
+	item
 }
 
 // newItem makes the entry of a record.
@@ -84,6 +111,12 @@ func parseItem(entry []byte) (item, error) {
 	r, err := ledger.ParseRecord(entry)
 	return item{r, bytes.Clone(entry)}, err
 }
+
+// nameClaims is the name of the file with the claims of a log in a folder.
+const nameClaims = "claims.jsonl"
+
+// maxBatch is how many entries are claimed and added together at most.
+const maxBatch = 256
 
 const (
 	indexesPrefix = `{"indexes":[`
@@ -148,6 +181,40 @@ func (c *fileClaims) read(size int64, log leaves) (open []item, err error) {
 		}
 		open = append(open, it)
 	}
+}
+
+// intact says whether the file has the last claim where it was read, and the log its entry. A
+// file that was written again has it elsewhere.
+func (c *fileClaims) intact(size int64, log leaves) bool {
+	last := int64(len(c.offsets)) - 1
+	if last < 0 {
+		return true
+	}
+	if last >= size {
+		return false
+	}
+	it, err := c.entry(last)
+	if err != nil {
+		return false
+	}
+	h, err := log.leaf(last, size)
+	return err == nil && h == ledger.LeafHash(it.entry)
+}
+
+// fit returns how many leading entries of a log have a claim that fits, in so many bytes of the
+// file.
+func (c *fileClaims) fit(most, size int64, log leaves) (fit int64, err error) {
+	c.most = most
+	open, err := c.read(size, log)
+	if err != nil {
+		return 0, err
+	}
+	for fit = c.count(); fit-c.count() < int64(len(open)) && fit < size; fit++ {
+		if h, err := log.leaf(fit, size); err != nil || h != ledger.LeafHash(open[fit-c.count()].entry) {
+			return fit, err
+		}
+	}
+	return fit, nil
 }
 
 // place gives the claims behind the last indexes the next indexes.

@@ -24,7 +24,6 @@ const (
 	maxHeader   = 16 << 10
 	headerTime  = 10 * time.Second
 	recordTime  = 10 * time.Second // for the body of a record
-	blobTime    = 2 * time.Minute  // for a blob in either direction
 	answerTime  = 25 * time.Second // for an answer to a record
 	idleTime    = 10 * time.Second
 	maxBlobs    = 128 // blobs that are read or written at a time
@@ -338,24 +337,6 @@ func (s *server) readTile(t, covered tlog.Tile) ([]byte, error) {
 		}
 	}
 	return nil, err
-}
-
-// start returns the part of a wide tile that a narrower one has.
-func start(t tlog.Tile, wide []byte) ([]byte, error) {
-	size := t.W * tlog.HashSize
-	if t.L < 0 {
-		size = 0
-		for range t.W {
-			if len(wide) < size+2 {
-				return nil, errors.New("a bundle is too short")
-			}
-			size += 2 + int(wide[size])<<8 + int(wide[size+1])
-		}
-	}
-	if len(wide) < size {
-		return nil, errors.New("a tile is too short")
-	}
-	return wide[:size], nil
 }
 
 func (s *server) getRun(w http.ResponseWriter, runID string) *failure {

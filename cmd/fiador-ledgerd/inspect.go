@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
 
@@ -100,22 +99,6 @@ func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
 	return claimsIn(f, nil).fit(info.Size(), size, log)
 }
 
-// fit returns how many leading entries of a log have a claim that fits, in so many bytes of the
-// file.
-func (c *fileClaims) fit(most, size int64, log leaves) (fit int64, err error) {
-	c.most = most
-	open, err := c.read(size, log)
-	if err != nil {
-		return 0, err
-	}
-	for fit = c.count(); fit-c.count() < int64(len(open)) && fit < size; fit++ {
-		if h, err := log.leaf(fit, size); err != nil || h != ledger.LeafHash(open[fit-c.count()].entry) {
-			return fit, err
-		}
-	}
-	return fit, nil
-}
-
 func (d *database) inspect(c *checker) {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
 	defer cancel()
@@ -148,24 +131,4 @@ func (d *database) inspect(c *checker) {
 
 func (d *database) claimed(size int64, log leaves) (int64, error) {
 	return claimsOf(d.db, 0, nil).fit(size, log)
-}
-
-// fit compares the leaf hashes of all claims up to a size.
-func (c *tableClaims) fit(size int64, log leaves) (fit int64, err error) {
-	rows, err := c.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var leaf []byte
-		if err := rows.Scan(&leaf); err != nil {
-			return 0, err
-		}
-		if h, err := log.leaf(fit, size); err != nil || toHash(leaf) != [32]byte(h) {
-			return fit, err
-		}
-		fit++
-	}
-	return fit, rows.Err()
 }

@@ -29,7 +29,6 @@ import (
 )
 
 const (
-	maxBatch        = 256
 	maxOutstanding  = 64 * maxBatch          // entries that no tile has yet
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old

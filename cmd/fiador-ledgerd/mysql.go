@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,13 +23,12 @@ import (
 )
 
 const (
-	databaseTime = 10 * time.Second // for a query
-	watchEvery   = time.Second      // the lock is looked at so often
-	watchTime    = 3 * time.Second  // and it is lost if no answer comes
-	idleSession  = 7                // seconds after which the database ends a session of a host that is gone
-	idleLock     = 8                // and the session of the lock, which is the last one
-	lockWait     = 8                // seconds of a statement for a row that another one has
-	lateEvery    = time.Second      // Tessera signs checkpoints of a database not more often
+	watchEvery  = time.Second     // the lock is looked at so often
+	watchTime   = 3 * time.Second // and it is lost if no answer comes
+	idleSession = 7               // seconds after which the database ends a session of a host that is gone
+	idleLock    = 8               // and the session of the lock, which is the last one
+	lockWait    = 8               // seconds of a statement for a row that another one has
+	lateEvery   = time.Second     // Tessera signs checkpoints of a database not more often
 )
 
 // envPassword has the password of a DSN that has none, so that it is in no list of processes.
@@ -490,9 +488,4 @@ func (l *lock) close() error {
 	l.end()
 	l.hangUp()
 	return l.db.Close()
-}
-
-// placeholders returns n times the text, with commas.
-func placeholders(text string, n int) string {
-	return strings.TrimSuffix(strings.Repeat(text+",", n), ",")
 }

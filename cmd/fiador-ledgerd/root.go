@@ -63,6 +63,24 @@ func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 
 func (tiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
+// start returns the part of a wide tile that a narrower one has.
+func start(t tlog.Tile, wide []byte) ([]byte, error) {
+	size := t.W * tlog.HashSize
+	if t.L < 0 {
+		size = 0
+		for range t.W {
+			if len(wide) < size+2 {
+				return nil, errors.New("a bundle is too short")
+			}
+			size += 2 + int(wide[size])<<8 + int(wide[size+1])
+		}
+	}
+	if len(wide) < size {
+		return nil, errors.New("a tile is too short")
+	}
+	return wide[:size], nil
+}
+
 // witnessed has the witnesses asked about the tree of the log.
 func (t *tree) witnessed(complain func(what string, why any)) error {
 	if t.witnesses == nil {

@@ -50,6 +50,29 @@ type storage interface {
 	claimed(size int64, log leaves) (int64, error)
 }
 
+// lead is the right to write to a log, and what is written.
+type lead struct {
+	tree   *tree
+	claims claims
+	fresh  bool         // the log is new, and may have no genesis yet
+	finish func() error // marks a new log as complete
+	unlock func() error
+	lost   <-chan struct{} // closed when the right is lost; nil if that cannot happen
+}
+
+// isLost says whether another server may write now.
+func (l *lead) isLost() bool {
+	select {
+	case <-l.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// blobTime is the time for a blob in either direction.
+const blobTime = 2 * time.Minute
+
 var (
 	errBusy     = errors.New("another server has the lock")
 	errNoLog    = errors.New("there is no log yet; fiador-ledgerd serve makes it")
@@ -60,7 +83,6 @@ var (
 // The names in the folder of a log.
 const (
 	nameLock     = "lock"
-	nameClaims   = "claims.jsonl"
 	nameLog      = "log" // as C2SP tlog-tiles wants it: checkpoint, tile/…
 	nameEvidence = "evidence/sha256"
 	nameIncoming = "evidence/incoming"         // blobs that are being written
@@ -340,6 +362,25 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	claims := claimsIn(file, p.followed)
 	p.followed = nil
 	return &lead{tree: t, claims: claims, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
+}
+
+// follow reads what the server that writes has claimed so far. When this server takes over, it
+// has to read the rest alone. What goes wrong here is found when it takes over.
+func (p *posix) follow() {
+	if p.followed == nil {
+		file, err := p.root.Open(nameClaims)
+		if err != nil {
+			return
+		}
+		p.followed = claimsIn(file, nil)
+	}
+	text, err := p.resource("checkpoint")
+	if err != nil {
+		return
+	}
+	if c, err := ledger.ParseCheckpoint(text); err == nil {
+		_, _ = p.followed.read(c.Size, newView(p)) // claims that no checkpoint covers yet end it with an error
+	}
 }
 
 // lock takes the lock of the folder. It ends with the process, or when the file is closed.

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -114,6 +116,8 @@ func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err er
 }
 
 const (
+	databaseTime = 10 * time.Second // for a query
+
 	pageRows = 4 * maxBatch
 	maxOpen  = 4 * maxBatch // a server leaves at most a batch that the log does not have
 )
@@ -230,4 +234,29 @@ func (c *tableClaims) settled(items []item) error {
 	}
 	c.placed.Add(int64(len(items)))
 	return nil
+}
+
+// fit compares the leaf hashes of all claims up to a size.
+func (c *tableClaims) fit(size int64, log leaves) (fit int64, err error) {
+	rows, err := c.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var leaf []byte
+		if err := rows.Scan(&leaf); err != nil {
+			return 0, err
+		}
+		if h, err := log.leaf(fit, size); err != nil || toHash(leaf) != [32]byte(h) {
+			return fit, err
+		}
+		fit++
+	}
+	return fit, rows.Err()
+}
+
+// placeholders returns n times the text, with commas.
+func placeholders(text string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(text+",", n), ",")
 }

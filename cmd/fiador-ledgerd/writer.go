@@ -48,26 +48,6 @@ const (
 	stateEnding
 )
 
-// lead is the right to write to a log, and what is written.
-type lead struct {
-	tree   *tree
-	claims claims
-	fresh  bool         // the log is new, and may have no genesis yet
-	finish func() error // marks a new log as complete
-	unlock func() error
-	lost   <-chan struct{} // closed when the right is lost; nil if that cannot happen
-}
-
-// isLost says whether another server may write now.
-func (l *lead) isLost() bool {
-	select {
-	case <-l.lost:
-		return true
-	default:
-		return false
-	}
-}
-
 func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log *printer, decorate decorator) *writer {
 	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
@@ -343,12 +323,6 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 	b.byRun[rec.RunID] = len(b.items)
 	b.items, b.drafts = append(b.items, it), append(b.drafts, []*draft{d})
 	return nil
-}
-
-// entry is an item at its index.
-type entry struct {
-	index int64
-	item
 }
 
 // recorded says whether the log has a record already, and at which of the entries of its
