@@ -48,10 +48,8 @@ func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	id := newIdentity(signer)
-	id.checking = true
 	c := &checker{out: stdout}
-	store, err := w.look(id, log)
+	store, err := w.look(looking(signer), log)
 	switch {
 	case errors.Is(err, errNoLog) && w.posix != "":
 		inspectParent(w.posix, c)

@@ -158,7 +158,7 @@ func TestFollow(t *testing.T) {
 	if n := l.claims.count(); n != 4 {
 		t.Errorf("the leader knows %d claims", n)
 	}
-	check(t, errors.Join(l.tree.close(false), l.claims.close(), l.unlock()))
+	check(t, l.close())
 	r = p.start(config{})
 	store = p.standby()
 	has(4)
@@ -170,7 +170,7 @@ func TestFollow(t *testing.T) {
 	if n := l.claims.count(); n != 0 {
 		t.Errorf("the leader knows %d claims of another file", n)
 	}
-	check(t, errors.Join(l.tree.close(false), l.claims.close(), l.unlock()))
+	check(t, l.close())
 }
 
 // TestFollowedClaimsChange: the claims are changed, or written again, after a standby has read

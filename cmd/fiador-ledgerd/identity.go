@@ -34,6 +34,9 @@ type identity struct {
 
 func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }
 
+// looking returns the identity of a log at which somebody only looks, and says what is wrong.
+func looking(signer *ledger.Signer) identity { return identity{signer: signer, checking: true} }
+
 // imported returns the identity of a log into which a ledger with these keys is imported.
 func imported(signer *ledger.Signer, keys ledger.Keys) identity {
 	return identity{signer: signer, keys: keys, importing: true}

@@ -20,61 +20,61 @@ const (
 func volatile(magic int64) bool { return magic == 0x01021994 || magic == 0x858458f6 }
 
 // inspectFolder says what is known of a folder that has a log, or gets one.
-func inspectFolder(dir string, c *checker) {
+func inspectFolder(dir string, say findings) {
 	if err := disk.CheckFileSystem(dir); err != nil {
-		c.fault("storage", "%v", err)
+		say.fault("storage", "%v", err)
 		return
 	}
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		c.fault("storage", "%v", err)
+		say.fault("storage", "%v", err)
 		return
 	}
 	free := uint64(st.Bavail) * uint64(st.Bsize)
 	switch err := syscall.Access(dir, writeAndEnter); {
 	case err != nil:
-		c.fault("storage", "this user cannot write to the folder: %v; give it to the user of the server", err)
+		say.fault("storage", "this user cannot write to the folder: %v; give it to the user of the server", err)
 	case volatile(int64(uint32(st.Type))):
-		c.fault("storage", "the folder lies in memory, which ends with the machine: use a disk")
+		say.fault("storage", "the folder lies in memory, which ends with the machine: use a disk")
 	case free < littleSpace:
-		c.fault("storage", "only %d MiB are free: free some space", free>>20)
+		say.fault("storage", "only %d MiB are free: free some space", free>>20)
 	default:
-		c.ok("storage", "the folder lies on a local file system, can be written to, and %d MiB are free", free>>20)
+		say.ok("storage", "the folder lies on a local file system, can be written to, and %d MiB are free", free>>20)
 	}
-	c.note("storage", "nobody can know from here whether the disk keeps what it reports as written")
+	say.note("storage", "nobody can know from here whether the disk keeps what it reports as written")
 }
 
 // inspectParent says whether a log can be made in a folder that is not there.
-func inspectParent(dir string, c *checker) {
-	c.note("origin", "there is no log yet; fiador-ledgerd serve makes it")
+func inspectParent(dir string, say findings) {
+	say.note("origin", "there is no log yet; fiador-ledgerd serve makes it")
 	parent := filepath.Dir(filepath.Clean(dir))
 	if _, err := os.Stat(parent); err != nil {
-		c.fault("storage", "the folder above is missing: make it")
+		say.fault("storage", "the folder above is missing: make it")
 		return
 	}
-	inspectFolder(parent, c)
+	inspectFolder(parent, say)
 }
 
-func (p *posix) inspect(c *checker) {
-	inspectFolder(p.dir, c)
+func (p *posix) inspect(say findings) {
+	inspectFolder(p.dir, say)
 	f, err := p.root.Open(nameLock)
 	if errors.Is(err, fs.ErrNotExist) {
-		c.ok("server", "none has started here")
+		say.ok("server", "none has started here")
 		return
 	}
 	if err != nil {
-		c.fault("server", "%v", err)
+		say.fault("server", "%v", err)
 		return
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	f.Close() // at once, for a server that starts now
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		c.note("server", "one writes to this log now")
+		say.note("server", "one writes to this log now")
 	case err != nil:
-		c.fault("server", "the lock cannot be looked at: %v", err)
+		say.fault("server", "the lock cannot be looked at: %v", err)
 	default:
-		c.ok("server", "none writes to this log now")
+		say.ok("server", "none writes to this log now")
 	}
 }
 
@@ -99,33 +99,33 @@ func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
 	return claimsIn(f, nil).fit(info.Size(), size, log)
 }
 
-func (d *database) inspect(c *checker) {
+func (d *database) inspect(say findings) {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
 	defer cancel()
 	var readOnly bool
 	switch err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); {
 	case err != nil:
-		c.fault("storage", "the database: %v", err)
+		say.fault("storage", "the database: %v", err)
 		return
 	case readOnly:
-		c.fault("storage", "the database is read-only: name the one that takes writes")
+		say.fault("storage", "the database is read-only: name the one that takes writes")
 	default:
 		if err := d.durable(ctx); err != nil {
-			c.fault("storage", "%v", err)
+			say.fault("storage", "%v", err)
 		} else {
-			c.ok("storage", "the database can be written to and syncs each transaction, and the bucket answers")
+			say.ok("storage", "the database can be written to and syncs each transaction, and the bucket answers")
 		}
 	}
-	c.note("storage", "nobody can know from here whether the disks of the database and the bucket keep what they report as written")
-	c.note("server", "the lock is one of this database server: other nodes of a cluster (Galera, group replication) do not know it, so all servers name the same node")
+	say.note("storage", "nobody can know from here whether the disks of the database and the bucket keep what they report as written")
+	say.note("server", "the lock is one of this database server: other nodes of a cluster (Galera, group replication) do not know it, so all servers name the same node")
 	var holder *int64
 	switch err := d.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")").Scan(&holder); {
 	case err != nil:
-		c.fault("server", "the lock cannot be looked at: %v", err)
+		say.fault("server", "the lock cannot be looked at: %v", err)
 	case holder != nil:
-		c.note("server", "one writes to this log now")
+		say.note("server", "one writes to this log now")
 	default:
-		c.ok("server", "none writes to this log now")
+		say.ok("server", "none writes to this log now")
 	}
 }
 

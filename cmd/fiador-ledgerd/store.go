@@ -45,9 +45,17 @@ type storage interface {
 	// who says which log this is.
 	who() *identity
 	// inspect says what is known of the place, and whether a server writes.
-	inspect(c *checker)
+	inspect(say findings)
 	// claimed returns how many leading entries of a log of a size have a claim that fits.
 	claimed(size int64, log leaves) (int64, error)
+}
+
+// findings are what is said of a place: what is right, what a person should know, and what is
+// wrong, with a remedy.
+type findings interface {
+	ok(what, format string, args ...any)
+	note(what, format string, args ...any)
+	fault(what, format string, args ...any)
 }
 
 // lead is the right to write to a log, and what is written.
@@ -68,6 +76,11 @@ func (l *lead) isLost() bool {
 	default:
 		return false
 	}
+}
+
+// close gives the right back when a checkpoint covers all entries, if it has not been lost.
+func (l *lead) close() error {
+	return errors.Join(l.tree.close(l.isLost()), l.claims.close(), l.unlock())
 }
 
 // blobTime is the time for a blob in either direction.

@@ -112,7 +112,7 @@ func (w *writer) giveUp() error {
 		return nil
 	}
 	w.lead = nil
-	return errors.Join(l.tree.close(l.isLost()), l.claims.close(), l.unlock())
+	return l.close()
 }
 
 // run writes batches until ctx ends. It waits for the lead if begin did not get it.
@@ -241,7 +241,7 @@ type batch struct {
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
-	if err := w.lead.tree.witnesses.failed(); err != nil {
+	if err := w.store.who().cosign.failed(); err != nil {
 		fail(err, drafts)
 		return err
 	}
