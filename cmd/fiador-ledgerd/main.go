@@ -38,6 +38,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fiador/fiador/ledger"
 )
 
 func main() {
@@ -146,22 +148,11 @@ func key(args []string, stdout io.Writer) error {
 	return newKey(*origin, *file, stdout)
 }
 
-// config is what serve is told.
-type config struct {
-	where
-	listen, clients, tlsCert, tlsKey, policy string
-	public                                   bool
-	witnesses                                *witnesses
-
-	now      func() time.Time
-	decorate decorator              // in tests, faults
-	ready    func(address net.Addr) // in tests, called once it answers
-}
-
 // serve answers requests until a signal comes or ctx ends.
 func serve(ctx context.Context, args []string, log *printer, c config) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	c.where.flags(flags)
+	var w where
+	w.flags(flags)
 	flags.StringVar(&c.listen, "listen", "", "")
 	flags.StringVar(&c.clients, "clients", "", "")
 	flags.StringVar(&c.tlsCert, "tls-cert", "", "")
@@ -174,10 +165,31 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if (c.tlsCert == "") != (c.tlsKey == "") {
 		return fmt.Errorf("%w: --tls-cert and --tls-key come together", errUsage)
 	}
-	signer, err := c.signer(c.key)
-	if err != nil {
+	var err error
+	if c.signer, err = w.signer(w.key); err != nil {
 		return err
 	}
+	c.open = func() (storage, error) { return w.open(newIdentity(c.signer), log) }
+	return c.serve(ctx, log)
+}
+
+// config is what a server is told.
+type config struct {
+	signer          *ledger.Signer          // of the log
+	open            func() (storage, error) // opens the log
+	listen          string                  // HOST:PORT
+	clients         string                  // the file of the clients
+	tlsCert, tlsKey string                  // files, or empty without TLS
+	policy          string                  // the file of the witnesses' policy, or empty
+	public          bool                    // everybody may read checkpoint, tiles and origin.json
+
+	now      func() time.Time
+	decorate decorator              // in tests, faults
+	ready    func(address net.Addr) // in tests, called once it answers
+}
+
+// serve answers requests until a signal comes or ctx ends.
+func (c config) serve(ctx context.Context, log *printer) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
 	defer signal.Stop(hangup)
@@ -185,8 +197,9 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if err != nil {
 		return err
 	}
+	var cosign *witnesses
 	if c.policy != "" {
-		if c.witnesses, err = readWitnesses(c.policy, signer.Verifier()); err != nil {
+		if cosign, err = readWitnesses(c.policy, c.signer.Verifier()); err != nil {
 			return err
 		}
 	}
@@ -195,14 +208,14 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 		return err
 	}
 	defer listener.Close()
-	store, err := c.open(newIdentity(signer), log)
+	store, err := c.open()
 	if err != nil {
 		return err
 	}
-	if store.who().cosign = c.witnesses; c.witnesses != nil {
-		c.witnesses.size, c.witnesses.keep = store.size, store.setDocument
+	if store.who().cosign = cosign; cosign != nil {
+		cosign.size, cosign.keep = store.size, store.setDocument
 	}
-	s := &server{store: store, writer: newWriter(store, signer, c.now, log, c.decorate), public: c.public, log: log}
+	s := &server{store: store, writer: newWriter(store, c.signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -236,8 +249,8 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-c.witnesses.contradicted():
-			err = c.witnesses.failed()
+		case <-s.store.who().cosign.contradicted():
+			err = s.store.who().cosign.failed()
 		case err = <-begun: // nil: it writes, or waits
 		case <-hangup:
 			s.readClients(c.clients)

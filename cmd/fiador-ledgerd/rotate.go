@@ -93,7 +93,7 @@ func (r *rotation) record() (err error) {
 	}
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
-	rec.Stamp(w.now(), w.lead.claims.last())
+	rec.Stamp(time.Now(), w.lead.claims.last())
 	it, err := newItem(rec)
 	if err != nil {
 		return err
