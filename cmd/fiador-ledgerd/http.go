@@ -39,7 +39,7 @@ type server struct {
 	writer  *writer
 	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[clients]
-	log     *printer
+	log     messages
 	blobs   places
 	files   places
 	newest  newest

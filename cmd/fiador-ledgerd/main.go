@@ -189,7 +189,7 @@ type config struct {
 }
 
 // serve answers requests until a signal comes or ctx ends.
-func (c config) serve(ctx context.Context, log *printer) error {
+func (c config) serve(ctx context.Context, log messages) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
 	defer signal.Stop(hangup)

@@ -25,7 +25,7 @@ type writer struct {
 	store    storage
 	signer   *ledger.Signer
 	now      func() time.Time
-	log      *printer
+	log      messages
 	decorate decorator
 
 	drafts   chan *draft
@@ -38,6 +38,13 @@ type writer struct {
 	held []*draft // for the next batch
 }
 
+// messages takes what a server says to people.
+type messages interface {
+	printf(format string, args ...any)
+	// complain says what goes wrong, and why. It may leave out what it has just said.
+	complain(what string, why any)
+}
+
 // The states of a writer.
 const (
 	stateStarting int32 = iota
@@ -48,7 +55,7 @@ const (
 	stateEnding
 )
 
-func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log *printer, decorate decorator) *writer {
+func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log messages, decorate decorator) *writer {
 	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
 }
