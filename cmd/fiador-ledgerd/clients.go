@@ -187,24 +187,3 @@ func addClient(file string, member clientWire) error {
 	defer root.Close()
 	return durable.Replace(root, filepath.Base(file), append(text, '\n'), mode)
 }
-
-// newKey makes the key of a log in a new file, and prints its verifier key.
-func newKey(origin, file string, stdout io.Writer) error {
-	private, verifier, err := ledger.GenerateKey(rand.Reader, origin)
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := durable.Write(root, filepath.Base(file), []byte(private+"\n"), 0o600); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("key %s is there already: name a new file, for a key is never replaced", strconv.Quote(file))
-		}
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, verifier)
-	return err
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net/http"
 	"strconv"
 	"strings"
@@ -452,3 +453,5 @@ func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who client) 
 	s.json(w, 200, ledger.Recorded{Ack: string(out.ack), Again: out.again, Entry: string(out.entry), Index: out.index})
 	return nil
 }
+
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }

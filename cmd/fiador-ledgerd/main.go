@@ -25,20 +25,21 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	stdlog "log"
-	"net"
+	"io/fs"
 	"os"
-	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -148,6 +149,27 @@ func key(args []string, stdout io.Writer) error {
 	return newKey(*origin, *file, stdout)
 }
 
+// newKey makes the key of a log in a new file, and prints its verifier key.
+func newKey(origin, file string, stdout io.Writer) error {
+	private, verifier, err := ledger.GenerateKey(rand.Reader, origin)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := durable.Write(root, filepath.Base(file), []byte(private+"\n"), 0o600); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("key %s is there already: name a new file, for a key is never replaced", strconv.Quote(file))
+		}
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, verifier)
+	return err
+}
+
 // serve answers requests until a signal comes or ctx ends.
 func serve(ctx context.Context, args []string, log *printer, c config) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
@@ -171,127 +193,6 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	}
 	c.open = func() (storage, error) { return w.open(newIdentity(c.signer), log) }
 	return c.serve(ctx, log)
-}
-
-// config is what a server is told.
-type config struct {
-	signer          *ledger.Signer          // of the log
-	open            func() (storage, error) // opens the log
-	listen          string                  // HOST:PORT
-	clients         string                  // the file of the clients
-	tlsCert, tlsKey string                  // files, or empty without TLS
-	policy          string                  // the file of the witnesses' policy, or empty
-	public          bool                    // everybody may read checkpoint, tiles and origin.json
-
-	now      func() time.Time
-	decorate decorator              // in tests, faults
-	ready    func(address net.Addr) // in tests, called once it answers
-}
-
-// serve answers requests until a signal comes or ctx ends.
-func (c config) serve(ctx context.Context, log messages) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
-	defer signal.Stop(hangup)
-	known, err := readClients(c.clients)
-	if err != nil {
-		return err
-	}
-	var cosign *witnesses
-	if c.policy != "" {
-		if cosign, err = readWitnesses(c.policy, c.signer.Verifier()); err != nil {
-			return err
-		}
-	}
-	listener, url, err := listen(c)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	store, err := c.open()
-	if err != nil {
-		return err
-	}
-	if store.who().cosign = cosign; cosign != nil {
-		cosign.size, cosign.keep = store.size, store.setDocument
-	}
-	s := &server{store: store, writer: newWriter(store, c.signer, c.now, log, c.decorate), public: c.public, log: log}
-	s.clients.Store(&known)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return s.answer(ctx, hangup, listener, url, c)
-}
-
-// answer answers requests until ctx ends, and then those that are under way.
-func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener net.Listener, url string, c config) error {
-	writing, end := context.WithCancel(context.Background())
-	defer end()
-	h := s.httpServer()
-	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(listener) }()
-	s.log.printf("listening on %s", url)
-	begun := make(chan error, 1)
-	go func() {
-		err := s.writer.begin()
-		begun <- err
-		if err != nil {
-			close(s.writer.ended)
-			return
-		}
-		if c.ready != nil {
-			c.ready(listener.Addr())
-		}
-		s.writer.run(writing)
-	}()
-	var err error
-	for ctx.Err() == nil && err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-failed:
-		case <-s.store.who().cosign.contradicted():
-			err = s.store.who().cosign.failed()
-		case err = <-begun: // nil: it writes, or waits
-		case <-hangup:
-			s.readClients(c.clients)
-		}
-	}
-	starting := s.writer.state.Swap(stateEnding) == stateStarting
-	finish, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	if h.Shutdown(finish) != nil {
-		err = errors.Join(err, fmt.Errorf("requests were still under way after %s, and were cut off", answerTime))
-	}
-	end()
-	select {
-	case <-s.writer.ended:
-		select {
-		case e := <-begun:
-			err = errors.Join(err, e)
-		default:
-		}
-		if err == nil {
-			s.log.printf("ended")
-		}
-		return err
-	case <-time.After(2 * lastCheckpoint):
-		if starting {
-			s.log.printf("ended before it could write")
-			return err
-		}
-		return errors.Join(err, errors.New("the storage does not answer; at its next start the server completes what was not finished"))
-	}
-}
-
-// readClients reads the clients file again. If it is bad, the clients stay as they are.
-func (s *server) readClients(file string) {
-	next, err := readClients(file)
-	if err != nil {
-		s.log.printf("the clients stay as they were: %v", err)
-		return
-	}
-	s.clients.Store(&next)
-	s.log.printf("read %d clients", len(next))
 }
 
 // printer writes lines for people.
@@ -338,5 +239,3 @@ func (p *printer) complain(what string, err any) {
 		p.printf("%s: %v", what, err)
 	}
 }
-
-func discard() *stdlog.Logger { return stdlog.New(io.Discard, "", 0) }
