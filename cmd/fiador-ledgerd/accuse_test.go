@@ -67,7 +67,7 @@ func TestChangedTile(t *testing.T) {
 	}
 	server.log(303)
 	for _, name := range []string{"tile/entries/000", "tile/0/000"} {
-		file := filepath.Join(p.dir, nameLog, name)
+		file := filepath.Join(p.dir, "log", name)
 		right, err := os.ReadFile(file)
 		check(t, err)
 		wrong := bytes.Clone(right)

@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		{"an entry", "do not lead to its root", func(p *place) {
 			p.change("log/tile/entries/000.p/4", func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},
-		{"no log", "origin.json says that it had", func(p *place) { check(t, os.RemoveAll(filepath.Join(p.dir, nameLog))) }},
+		{"no log", "origin.json says that it had", func(p *place) { check(t, os.RemoveAll(filepath.Join(p.dir, "log"))) }},
 		{"no bundle", "put the log back from one copy", func(p *place) { check(t, os.RemoveAll(filepath.Join(p.dir, "log/tile/entries"))) }},
 		{"an old copy", "it promises 4 entries, and the log has 3", func(p *place) {
 			p.change("log/.state/treeState", func(b []byte) []byte { return bytes.Replace(b, []byte(`"size":4`), []byte(`"size":3`), 1) })

@@ -160,7 +160,7 @@ func TestNewLogKilled(t *testing.T) {
 				check(t, os.RemoveAll(filepath.Join(p.dir, name)))
 			}
 			if len(c.gone) == 2 { // the claim is there, and has no index
-				p.claimsFile(func(text []byte) []byte { return text[:bytes.Index(text, []byte(indexesPrefix))] })
+				p.claimsFile(func(text []byte) []byte { return text[:bytes.Index(text, []byte(indexesOf))] })
 			}
 			p.same(0, 0)
 		})

@@ -189,7 +189,7 @@ func TestWrongPlaces(t *testing.T) {
 		"http":        {func(m *machine) { m.url = "http://log.example.com" }, "http is for this machine alone", ""},
 		"scheme":      {func(m *machine) { m.url = "ftp://log.example.com" }, "no https URL", ""},
 		"token":       {func(m *machine) { m.token = "S3cret\n" }, "FIADOR_LEDGER_TOKEN is no token", "S3cret"},
-		"other token": {func(m *machine) { m.token = strings.Repeat("A", tokenChars) }, "does not accept the token", strings.Repeat("A", tokenChars)},
+		"other token": {func(m *machine) { m.token = strings.Repeat("A", 43) }, "does not accept the token", strings.Repeat("A", 43)},
 		"no key":      {func(m *machine) { m.key = "" }, "which key does the ledger", ""},
 		"private key": {func(m *machine) { m.key = strings.TrimSpace(string(private)) }, "FIADOR_LEDGER_KEY is the private key", "PRIVATE"},
 		"other key":   {func(m *machine) { m.key = "example.com/log+d3bd1b9f+AXhM6f8tGS7baSQXShTkR4/RViCxcuOKJSr/Elxu5bZw" }, "not known", ""},
@@ -223,6 +223,6 @@ func testReceiptIsAnAck(t *testing.T, p *place) {
 	if !bytes.Contains(b, []byte("/ack\n1\n")) && !bytes.HasPrefix(b, []byte("c2sp.org/tlog-proof@v1\n")) {
 		t.Errorf("%s", b)
 	}
-	time.Sleep(2 * checkpointEvery)
+	time.Sleep(2 * betweenCheckpoints)
 	m.says(0, "1 kept, 0 lost", "ledger", "check-receipts", ".", "--key", m.key)
 }

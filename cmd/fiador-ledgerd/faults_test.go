@@ -445,7 +445,7 @@ func testSameBlobAtOnce(t *testing.T, p *place) {
 	if got := r.get("/v1/evidence/" + canon.Sum(blob).Hex()); got.status != 200 || !bytes.Equal(got.body, blob) {
 		t.Errorf("%d", got.status)
 	}
-	if left, err := os.ReadDir(filepath.Join(r.dir, nameIncoming)); p.dsn == "" && (err != nil || len(left) > 0) {
+	if left, err := os.ReadDir(filepath.Join(r.dir, "evidence/incoming")); p.dsn == "" && (err != nil || len(left) > 0) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
@@ -456,7 +456,7 @@ func TestManyConnections(t *testing.T) {
 	r := newPlace(t).start(config{})
 	address := strings.TrimPrefix(r.url, "http://")
 	var idle []net.Conn
-	for range maxConnections {
+	for range 500 {
 		c, err := net.Dial("tcp", address)
 		check(t, err)
 		idle = append(idle, c)
@@ -485,7 +485,7 @@ func TestWarnings(t *testing.T) {
 	check(t, os.Mkdir(name, 0o755)) // a checkpoint cannot be put in its place
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.waitFor("tessera: ", 5*time.Second)
-	time.Sleep(3 * checkpointEvery)
+	time.Sleep(3 * betweenCheckpoints)
 	if n := strings.Count(r.stderr.String(), "\n"); n > 3 {
 		t.Errorf("stderr: %s", r.stderr)
 	}
@@ -499,7 +499,7 @@ func TestWarnings(t *testing.T) {
 func TestCheckpointOfTheFuture(t *testing.T) {
 	r := newPlace(t).start(config{})
 	r.log(1)
-	file := filepath.Join(r.dir, nameLog, "checkpoint")
+	file := filepath.Join(r.dir, "log", "checkpoint")
 	tomorrow := time.Now().Add(24 * time.Hour)
 	check(t, os.Chtimes(file, tomorrow, tomorrow))
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
@@ -516,7 +516,7 @@ func TestDamagedTile(t *testing.T) {
 	p.grow(300)
 	before, err := os.ReadFile(filepath.Join(p.dir, nameClaims))
 	check(t, err)
-	name := filepath.Join(p.dir, nameLog, "tile/0/000")
+	name := filepath.Join(p.dir, "log", "tile/0/000")
 	tile, err := os.ReadFile(name)
 	check(t, err)
 	tile[40] ^= 1

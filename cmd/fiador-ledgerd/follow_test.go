@@ -56,17 +56,17 @@ func (p *place) grow(size int) {
 		more, err := tlog.StoredHashes(int64(i), entry, stored)
 		check(p.t, err)
 		hashes = append(hashes, more...)
-		claimed = fmt.Appendf(claimed, "%s\n%s%d]}\n", entry, indexesPrefix, i)
+		claimed = fmt.Appendf(claimed, "%s\n%s%d]}\n", entry, indexesOf, i)
 		bundle = append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...)
 		if n := i / ledger.TileWidth; i%ledger.TileWidth == ledger.TileWidth-1 || i == size-1 {
-			put(nameLog+"/"+ledger.TilePath(tlog.Tile{H: ledger.TileHeight, L: -1, N: int64(n), W: i%ledger.TileWidth + 1}), bundle)
+			put("log/"+ledger.TilePath(tlog.Tile{H: ledger.TileHeight, L: -1, N: int64(n), W: i%ledger.TileWidth + 1}), bundle)
 			bundle = nil
 		}
 	}
 	for _, t := range tlog.NewTiles(ledger.TileHeight, 0, int64(size)) {
 		data, err := tlog.ReadTileData(t, stored)
 		check(p.t, err)
-		put(nameLog+"/"+ledger.TilePath(t), data)
+		put("log/"+ledger.TilePath(t), data)
 	}
 	root, err := tlog.TreeHash(int64(size), stored)
 	check(p.t, err)
@@ -74,8 +74,8 @@ func (p *place) grow(size int) {
 	check(p.t, err)
 	state, err := json.Marshal(map[string]any{"size": size, "root": root[:]})
 	check(p.t, err)
-	put(nameLog+"/checkpoint", c.Note)
-	put(nameLog+"/.state/treeState", state)
+	put("log/checkpoint", c.Note)
+	put("log/.state/treeState", state)
 	put(nameClaims, claimed)
 }
 
@@ -188,7 +188,7 @@ func TestFollowedClaimsChange(t *testing.T) {
 			lines := strings.SplitAfter(string(text), "\n")
 			var kept []string
 			for _, line := range lines {
-				if !strings.HasPrefix(line, indexesPrefix) {
+				if !strings.HasPrefix(line, indexesOf) {
 					kept = append(kept, line)
 				}
 			}

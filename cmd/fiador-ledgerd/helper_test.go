@@ -49,6 +49,14 @@ func TestMain(m *testing.M) {
 
 const testOrigin = "example.com/log"
 
+// What is known of a server from the outside.
+const (
+	saysItWrites       = "this server writes to the log now"
+	indexesOf          = `{"indexes":[`         // begins a line of claims.jsonl
+	betweenCheckpoints = 200 * time.Millisecond // of a log in a folder
+	witnessRests       = time.Second            // after an answer that is none
+)
+
 // place is the folder of a log with its key, clients and tokens.
 type place struct {
 	t      testing.TB
@@ -146,7 +154,7 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 	case a := <-ready:
 		r.url = "http://" + a.String()
 		if p.servers++; p.servers == 1 {
-			r.waitFor(nowWriting, 30*time.Second) // another test that forks can hold the lock for a moment, and a witness can hang
+			r.waitFor(saysItWrites, 30*time.Second) // another test that forks can hold the lock for a moment, and a witness can hang
 		}
 		return r, nil
 	case err := <-ended:
@@ -159,7 +167,7 @@ func (p *place) tryStart(c config, more ...string) (*running, error) {
 func (p *place) process(more ...string) *running {
 	p.t.Helper()
 	r := p.launch(more...)
-	r.says("this one waits", nowWriting)
+	r.says("this one waits", saysItWrites)
 	return r
 }
 
@@ -212,13 +220,19 @@ func (r *running) discreet() {
 	}
 }
 
+// refusal is the document of an answer that is no success.
+type refusal struct {
+	Error   string `json:"error"`
+	Message string `json:"message"`
+}
+
 // reply is an answer to a request.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 	ledger.Recorded
-	failureWire
+	refusal
 }
 
 var testClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
@@ -247,12 +261,12 @@ func (r *running) do(method, path, token string, body io.Reader) (out reply) {
 	if out.body, err = io.ReadAll(resp.Body); err != nil {
 		return reply{body: []byte(err.Error())}
 	}
-	if resp.Header.Get("Content-Type") == contentJSON && method != http.MethodHead {
+	if resp.Header.Get("Content-Type") == "application/json" && method != http.MethodHead {
 		if canonical, err := canon.Parse(out.body, 1<<20); err != nil || string(canonical.Bytes())+"\n" != string(out.body) {
 			panic("an answer is not canonical: " + string(out.body))
 		}
 		_ = json.Unmarshal(out.body, &out.Recorded)
-		_ = json.Unmarshal(out.body, &out.failureWire)
+		_ = json.Unmarshal(out.body, &out.refusal)
 	}
 	return out
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -341,7 +343,7 @@ func TestPutLost(t *testing.T) {
 	check(t, err)
 	target, err := url.Parse(address.Query().Get("endpoint"))
 	check(t, err)
-	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host }, ErrorLog: discard()}
+	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host }, ErrorLog: log.New(io.Discard, "", 0)}
 	var fault atomic.Value // of PUT
 	fault.Store("")
 	proxy := serveOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -207,7 +207,7 @@ func TestRotateKeyDamaged(t *testing.T) {
 	check(t, p.start(config{}).stop())
 	p.grow(300)
 	check(t, p.start(config{}).stop())
-	p.change(nameLog+"/tile/entries/000", func(b []byte) []byte {
+	p.change("log/tile/entries/000", func(b []byte) []byte {
 		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
 	})
 	says(t, 2, "do not lead to its checkpoint", p.rotation(next)...)

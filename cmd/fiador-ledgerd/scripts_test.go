@@ -199,7 +199,7 @@ func (s *servers) adopt(p *place) {
 
 // logFolder returns where the tiles are: in a folder of their own, or at the top of a bucket.
 func (p *place) logFolder() string {
-	dir := filepath.Join(p.dir, nameLog)
+	dir := filepath.Join(p.dir, "log")
 	if _, err := os.Stat(dir); err != nil {
 		return p.dir
 	}

@@ -78,7 +78,7 @@ func testStory(t *testing.T, p *place) {
 	r.accepted(failedRun("run-2"), r.post(failedRun("run-2")))
 
 	// A blob that was damaged on the disk is written again when a client sends it.
-	stored := filepath.Join(r.dir, nameEvidence, hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:])
+	stored := filepath.Join(r.dir, "evidence/sha256", hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:])
 	check(t, os.Truncate(stored, 3))
 	r.refused("a record about a blob that was cut on the disk", r.post(decision("run-3", blob)), 409, "evidence")
 	for _, damaged := range [][]byte{blob[:3], bytes.Repeat([]byte("x"), len(blob))} {
@@ -134,7 +134,7 @@ func (p *place) fsck() {
 		}
 		return list, nil
 	}
-	dir := filepath.Join(p.dir, nameLog)
+	dir := filepath.Join(p.dir, "log")
 	if p.dsn != "" {
 		dir = p.dir
 	}
@@ -279,7 +279,7 @@ func testLimits(t *testing.T, p *place) {
 		}
 	}
 	r.refused("it is not stored", r.get("/v1/evidence/"+hash(string(more)).Hex()), 404, "missing")
-	if left, err := os.ReadDir(filepath.Join(r.dir, nameIncoming)); p.dsn == "" && (err != nil || len(left) > 0) {
+	if left, err := os.ReadDir(filepath.Join(r.dir, "evidence/incoming")); p.dsn == "" && (err != nil || len(left) > 0) {
 		t.Errorf("refused blobs left %v, %v", left, err)
 	}
 	req, err := http.NewRequest("GET", r.url+"/checkpoint", nil)

@@ -24,7 +24,7 @@ func TestOtherTree(t *testing.T) {
 			r := p.start(config{})
 			r.log(int64(size))
 			check(t, r.stop())
-			file := func(name string) string { return filepath.Join(p.dir, nameLog, name) }
+			file := func(name string) string { return filepath.Join(p.dir, "log", name) }
 			signed, err := os.ReadFile(file("checkpoint"))
 			check(t, err)
 			p.intent = "other"
@@ -54,7 +54,7 @@ func TestOtherTreeTaken(t *testing.T) {
 	first := p.process()
 	first.log(5)
 	second := p.process()
-	file := filepath.Join(p.dir, nameLog, "checkpoint")
+	file := filepath.Join(p.dir, "log", "checkpoint")
 	signed, err := os.ReadFile(file)
 	check(t, err)
 	check(t, first.signal(syscall.SIGSTOP))
@@ -63,7 +63,7 @@ func TestOtherTreeTaken(t *testing.T) {
 	check(t, os.WriteFile(file, signed, 0o644))
 	first.kill()
 	second.waitFor("do not lead to its checkpoint", 20*time.Second)
-	time.Sleep(10 * checkpointEvery)
+	time.Sleep(10 * betweenCheckpoints)
 	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, signed) {
 		t.Errorf("another checkpoint was signed: %s, %v", now, err)
 	}
@@ -92,7 +92,7 @@ func testBegunWithOtherKey(t *testing.T, p *place) {
 // slow keeps a server from opening the log until release is called.
 func (p *place) slow() (release func()) {
 	p.t.Helper()
-	f, err := os.OpenFile(filepath.Join(p.dir, nameLog, ".state/treeState.lock"), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(p.dir, "log", ".state/treeState.lock"), os.O_RDWR, 0)
 	check(p.t, err)
 	check(p.t, syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}))
 	return func() { check(p.t, f.Close()) }
@@ -130,7 +130,7 @@ func TestStarting(t *testing.T) {
 	r.hangUp()
 	r.says("read 2 clients")
 	release()
-	r.says(nowWriting)
+	r.says(saysItWrites)
 	if rec := r.accepted(begun("run-1"), r.post(begun("run-1"))); rec.Submitter != "cd" {
 		t.Errorf("submitter %q", rec.Submitter)
 	}

@@ -65,23 +65,24 @@ func TestSyncs(t *testing.T) {
 	check(t, err)
 
 	list := calls(string(text))
-	state := filepath.Join(p.dir, nameLog, ".state")
-	name := filepath.Join(p.dir, blobName(hash(string(blob))))
+	state := filepath.Join(p.dir, "log", ".state")
+	digits := hash(string(blob)).Hex()
+	name := filepath.Join(p.dir, "evidence/sha256", digits[:2], digits[2:])
 	at := 0
 	for _, want := range []struct{ what, call, path, text string }{
 		{"the folder above", "fsync", filepath.Dir(p.dir), ""},
 		{"the folder", "fsync", p.dir, ""},
 		{"the size that an earlier server left", "fsync", state, ""},
 		{"the end of the claims is cut off", "ftruncate", filepath.Join(p.dir, nameClaims), ""},
-		{"the content of the blob", "fsync", filepath.Join(p.dir, nameIncoming) + "/", ""},
-		{"the blob gets its name", "renameat", filepath.Join(p.dir, nameIncoming), ""},
+		{"the content of the blob", "fsync", filepath.Join(p.dir, "evidence/incoming") + "/", ""},
+		{"the blob gets its name", "renameat", filepath.Join(p.dir, "evidence/incoming"), ""},
 		{"the name of the blob", "fsync", filepath.Dir(name), ""},
-		{"the folder of that", "fsync", filepath.Join(p.dir, nameEvidence), ""},
+		{"the folder of that", "fsync", filepath.Join(p.dir, "evidence/sha256"), ""},
 		{"the answer to the blob", "write", "", "HTTP/1.1 204"},
 		{"the claim", "pwrite64", filepath.Join(p.dir, nameClaims), ""},
 		{"the claim's sync", "fsync", filepath.Join(p.dir, nameClaims), ""},
-		{"the bundle", "fsync", filepath.Join(p.dir, nameLog, "tile/entries"), ""},
-		{"the tile", "fsync", filepath.Join(p.dir, nameLog, "tile/0"), ""},
+		{"the bundle", "fsync", filepath.Join(p.dir, "log", "tile/entries"), ""},
+		{"the tile", "fsync", filepath.Join(p.dir, "log", "tile/0"), ""},
 		{"the size", "fsync", state, ""},
 		{"the answer to the record", "write", "", "HTTP/1.1 200"},
 	} {

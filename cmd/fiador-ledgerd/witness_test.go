@@ -334,7 +334,7 @@ func TestBelowQuorum(t *testing.T) {
 			}
 			r.waitFor("below the quorum", 10*time.Second)
 			time.Sleep(2 * time.Second)
-			if n := a.requests(); n > 4+2*int(time.Since(began)/witnessPause) {
+			if n := a.requests(); n > 4+2*int(time.Since(began)/witnessRests) {
 				t.Errorf("the witness was asked %d times", n)
 			}
 			if got, _ := r.keys.OpenCheckpoint(r.get("/checkpoint").body); got.Size != 3 {
@@ -537,7 +537,7 @@ func TestSlowWitness(t *testing.T) {
 		r.accepted(begun(run), r.post(begun(run)))
 		r.covered(int64(i) + 2)
 	}
-	if n := hangs.requests(); int64(n) > 2+int64(time.Since(before)/witnessTime)*2+2 {
+	if n := hangs.requests(); int64(n) > 2+int64(time.Since(before)/(3*time.Second))*2+2 {
 		t.Errorf("the witness that hangs was asked %d times", n)
 	}
 	hangs.become(nil)
@@ -547,7 +547,7 @@ func TestSlowWitness(t *testing.T) {
 		}
 		run := fmt.Sprint("more-", time.Now().UnixNano())
 		r.accepted(begun(run), r.post(begun(run)))
-		time.Sleep(2 * checkpointEvery)
+		time.Sleep(2 * betweenCheckpoints)
 	}
 }
 
