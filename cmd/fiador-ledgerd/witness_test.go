@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -548,48 +547,5 @@ func TestSlowWitness(t *testing.T) {
 		run := fmt.Sprint("more-", time.Now().UnixNano())
 		r.accepted(begun(run), r.post(begun(run)))
 		time.Sleep(2 * betweenCheckpoints)
-	}
-}
-
-// TestPolicy: a policy whose quorum would be weaker than it reads is refused, and so is a policy
-// of another log.
-func TestPolicy(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	a, b := newCosigner(t, "a.example/w"), newCosigner(t, "b.example/w")
-	log := p.keys[0].Key
-	two := a.line() + b.line()
-	again := strings.Replace(b.line(), b.verifier(), a.verifier(), 1)
-	for name, c := range map[string]struct{ text, says string }{
-		"none":            {two + "quorum none\n", "needs no witness"},
-		"no quorum":       {two, "must define a quorum"},
-		"empty":           {"", "must define a quorum"},
-		"group of 0":      {two + "group g 0 a.example/w\nquorum g\n", "does not need one member"},
-		"group of none":   {two + "group g all\nquorum g\n", "does not need one member"},
-		"member twice":    {two + "group g 2 a.example/w a.example/w\nquorum g\n", "a.example/w is named twice"},
-		"in two groups":   {two + "group g any a.example/w\ngroup h any a.example/w b.example/w\ngroup q all g h\nquorum q\n", "named twice"},
-		"two quorums":     {two + "quorum a.example/w\nquorum b.example/w\n", "named twice"},
-		"one key twice":   {a.line() + again + "group g 2 a.example/w b.example/w\nquorum g\n", "is named twice"},
-		"one URL twice":   {a.line() + strings.Replace(b.line(), b.http.URL, a.http.URL+"/", 1) + "group g 2 a.example/w b.example/w\nquorum g\n", "is named twice"},
-		"too many needed": {two + "group g 3 a.example/w b.example/w\nquorum g\n", "threshold"},
-		"unknown":         {two + "quorum c\n", "not found"},
-		"keyword":         {two + "witnesses\n", "unknown keyword"},
-		"plain http":      {strings.Replace(a.line(), a.http.URL, "http://witness.example", 1) + "quorum a.example/w\n", "https URL"},
-		"password":        {strings.Replace(a.line(), a.http.URL, "https://u:p@witness.example", 1) + "quorum a.example/w\n", "https URL"},
-		"no URL":          {strings.Replace(a.line(), a.http.URL, "", 1) + "quorum a.example/w\n", "invalid witness"},
-		"other log":       {"log example.com/log+d3bd1b9f+AXhM6f8tGS7baSQXShTkR4/RViCxcuOKJSr/Elxu5bZw\n" + two + "quorum a.example/w\n", "for other logs"},
-		"no key":          {"witness x y https://z.example\nquorum x\n", "invalid witness"},
-	} {
-		file := p.policy(c.text)[1]
-		if _, err := readWitnesses(file, log); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	good := "# ours\nlog " + log.String() + " https://log.example\n" + two + "group g 2 a.example/w b.example/w # both\nquorum g\n"
-	if w, err := readWitnesses(p.policy(good)[1], log); err != nil || len(w.each) != 2 {
-		t.Errorf("%v", err)
-	}
-	if r, err := p.tryStart(config{}, "--witness-policy", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v\n%s", err, r.stderr)
 	}
 }
