@@ -3,14 +3,11 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/ledger"
 )
@@ -81,33 +78,3 @@ func BenchmarkRecords(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkLoad measures how fast a server reads its claims when it starts.
-func BenchmarkLoad(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), nameClaims))
-	check(b, err)
-	const entries = 100_000
-	var leaves []tlog.Hash
-	for i := range entries {
-		r := begun(fmt.Sprintf("run-%d", i))
-		r.Stamp(time.Now(), "")
-		e, err := r.Entry()
-		check(b, err)
-		leaves = append(leaves, ledger.LeafHash(e))
-		_, err = fmt.Fprintf(f, "%s\n%s%d]}\n", e, indexesPrefix, i)
-		check(b, err)
-	}
-	for b.Loop() {
-		c := &fileClaims{file: f}
-		if _, err := c.load(entries, leafFunc(func(index int64) (tlog.Hash, error) { return leaves[index], nil })); err != nil || len(c.offsets) != entries {
-			b.Fatal(len(c.offsets), err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*entries/b.Elapsed().Seconds(), "entries/s")
-}
-
-// leafFunc is a log of leaf hashes alone.
-type leafFunc func(index int64) (tlog.Hash, error)
-
-func (f leafFunc) leaf(index, _ int64) (tlog.Hash, error) { return f(index) }
-func (leafFunc) holds(int64, int64) error                 { return nil }

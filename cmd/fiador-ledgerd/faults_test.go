@@ -16,10 +16,8 @@ import (
 
 	"github.com/transparency-dev/tessera"
 
-	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 // load sends records from several clients until the server is gone, and keeps what it
@@ -329,82 +327,6 @@ func testTwoStartAtOnce(t *testing.T, p *place) {
 		t.Errorf("%s", got.body)
 	}
 	servers[1].log(2)
-}
-
-// newTestWriter makes a writer without a server, whose parts a test can change.
-func newTestWriter(t *testing.T, p *place, decorate decorator) *writer {
-	signer, err := disk.ReadKey(p.key)
-	check(t, err)
-	store, err := openPosix(p.dir, newIdentity(signer))
-	check(t, err)
-	w := newWriter(store, signer, time.Now, &printer{to: new(rehearsal.Buffer)}, decorate)
-	check(t, w.begin())
-	return w
-}
-
-func (w *writer) start(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go w.run(ctx)
-	t.Cleanup(func() { cancel(); <-w.ended })
-}
-
-func TestClaimsCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	w := newTestWriter(t, p, nil)
-	claims := w.lead.claims.(*fileClaims)
-	good := claims.file
-	readOnly, err := os.Open(filepath.Join(p.dir, nameClaims))
-	check(t, err)
-	claims.file = readOnly
-	w.start(t)
-	d := &draft{record: begun("run-1"), evidence: true}
-	if out := w.submit(t.Context(), d); out.failure == nil || out.status != 500 || out.ack != nil {
-		t.Fatalf("outcome %+v", out)
-	}
-	if out := w.submit(t.Context(), d); out.failure == nil || out.status != 500 || out.ack != nil {
-		t.Fatalf("outcome %+v", out)
-	}
-	size, err := w.lead.tree.size()
-	check(t, err)
-	if size != 1 {
-		t.Errorf("the log has %d entries", size)
-	}
-	check(t, good.Close())
-}
-
-func TestTooManyWait(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	gate := make(chan struct{})
-	var f faults
-	w := newTestWriter(t, p, f.decorate)
-	f.set(func(add tessera.AddFn) tessera.AddFn {
-		return func(ctx context.Context, e *tessera.Entry) tessera.IndexFuture { <-gate; return add(ctx, e) }
-	})
-	w.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	said := map[string]int{}
-	for i := range maxWaiting + 2*maxBatch {
-		all.Go(func() {
-			out := w.submit(ctx, &draft{record: begun(fmt.Sprintf("run-%d", i)), evidence: true})
-			mu.Lock()
-			defer mu.Unlock()
-			if out.failure == nil || out.status != 503 {
-				t.Errorf("outcome %+v", out)
-				return
-			}
-			said[out.message]++
-		})
-	}
-	all.Wait()
-	close(gate)
-	if said["too many records wait"] == 0 || said["the record waited too long; it may still be recorded"] < maxWaiting {
-		t.Errorf("%v", said)
-	}
 }
 
 func TestGuard(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -221,37 +220,4 @@ func TestFollowedClaimsChange(t *testing.T) {
 			p.same(6, 0)
 		})
 	}
-}
-
-// TestFailedBatch: after a batch that failed, the writer reads the claims behind the last
-// indexes alone.
-func TestFailedBatch(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	check(t, p.start(config{}).stop())
-	p.grow(600)
-	w := newTestWriter(t, p, nil)
-	c := w.lead.claims.(*fileClaims)
-	before, good := &c.offsets[0], c.file
-	readOnly, err := os.Open(filepath.Join(p.dir, nameClaims))
-	check(t, err)
-	c.file = readOnly
-	d := &draft{record: begun("run-1"), evidence: true, done: make(chan outcome, 1)}
-	if err := w.write([]*draft{d}); err == nil {
-		t.Fatal("claims were written to a file that is read-only")
-	}
-	c.file = good
-	check(t, w.settle())
-	if &c.offsets[0] != before {
-		t.Error("all claims were read again")
-	}
-	d = &draft{record: begun("run-1"), evidence: true, done: make(chan outcome, 1)}
-	check(t, w.write([]*draft{d}))
-	if out := <-d.done; out.failure != nil || out.index != 600 {
-		t.Errorf("%+v", out)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w.run(ctx)
-	check(t, readOnly.Close())
 }
