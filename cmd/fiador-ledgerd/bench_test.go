@@ -1,52 +1,12 @@
 package main
 
 import (
-	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/fiador/fiador/ledger"
 )
-
-// BenchmarkAdd measures one Add to Tessera's driver for a local folder, by batch.
-func BenchmarkAdd(b *testing.B) {
-	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
-	if err != nil {
-		b.Fatal(err)
-	}
-	signer, err := ledger.ParseSigner(private)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, size := range []int{1, 16, 64, 256} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			t, err := openTree(filepath.Join(b.TempDir(), "log"), signer.NoteSigner(), nil, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			next := int64(0)
-			for b.Loop() {
-				batch := make([]item, size)
-				for i := range batch {
-					batch[i].entry = make([]byte, 800)
-					_, _ = rand.Read(batch[i].entry)
-				}
-				if err := t.add(next, batch); err != nil {
-					b.Fatal(err)
-				}
-				next += int64(size)
-			}
-			b.ReportMetric(float64(next)/b.Elapsed().Seconds(), "entries/s")
-			if err := t.close(false); err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
-}
 
 // BenchmarkRecords measures records of clients over HTTP.
 func BenchmarkRecords(b *testing.B) {

@@ -329,26 +329,6 @@ func testTwoStartAtOnce(t *testing.T, p *place) {
 	servers[1].log(2)
 }
 
-func TestGuard(t *testing.T) {
-	t.Parallel()
-	private, _, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("k", 64)), testOrigin)
-	check(t, err)
-	signer, err := ledger.ParseSigner(private)
-	check(t, err)
-	g := &guard{Signer: signer.NoteSigner(), size: 5}
-	for _, c := range []struct {
-		text string
-		ok   bool
-	}{
-		{testOrigin + "\n4\nAAAA\n", false}, {testOrigin + "\n5\nAAAA\n", true}, {testOrigin + "\n5\nAAAA\n", true},
-		{testOrigin + "\n5\nBBBB\n", false}, {testOrigin + "\n7\nBBBB\n", true}, {testOrigin + "\n6\nBBBB\n", false}, {testOrigin + "\nx\n", false},
-	} {
-		if _, err := g.Sign([]byte(c.text)); (err == nil) != c.ok {
-			t.Errorf("%q: %v", c.text, err)
-		}
-	}
-}
-
 // Many clients put one blob at once, and each gets the same answer.
 func TestSameBlobAtOnce(t *testing.T) { over(t, testSameBlobAtOnce) }
 

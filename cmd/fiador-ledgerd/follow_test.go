@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,73 +102,6 @@ func TestLargeTakeOver(t *testing.T) {
 			t.Errorf("%s: %s", run, got.body)
 		}
 	}
-}
-
-// standby opens the folder of a log that another server has, and follows its claims.
-func (p *place) standby() *posix {
-	p.t.Helper()
-	signer, err := disk.ReadKey(p.key)
-	check(p.t, err)
-	store, err := openPosix(p.dir, newIdentity(signer))
-	check(p.t, err)
-	p.busy(store)
-	return store
-}
-
-func (p *place) busy(store *posix) {
-	p.t.Helper()
-	if _, err := store.lead(nil); !errors.Is(err, errBusy) {
-		p.t.Fatalf("the right to write: %v", err)
-	}
-}
-
-// TestFollow: a standby reads what is new. What it has read serves it when it leads.
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	r := p.start(config{})
-	record := func(names ...string) {
-		for _, run := range names {
-			r.accepted(begun(run), r.post(begun(run)))
-		}
-	}
-	record("run-0", "run-1")
-	r.log(3)
-	store := p.standby()
-	has := func(size int) {
-		t.Helper()
-		if n := len(store.followed.offsets); n != size {
-			t.Errorf("%d claims were followed, and not %d", n, size)
-		}
-	}
-	has(3)
-	record("run-2")
-	r.log(4)
-	p.busy(store)
-	has(4)
-	// Another file with the same text: what was read of the first is not used.
-	check(t, r.stop())
-	name := filepath.Join(p.dir, nameClaims)
-	text, err := os.ReadFile(name)
-	check(t, err)
-	l, err := store.lead(nil)
-	check(t, err)
-	if n := l.claims.count(); n != 4 {
-		t.Errorf("the leader knows %d claims", n)
-	}
-	check(t, l.close())
-	r = p.start(config{})
-	store = p.standby()
-	has(4)
-	check(t, r.stop())
-	check(t, os.Remove(name))
-	check(t, os.WriteFile(name, text, 0o644))
-	l, err = store.lead(nil)
-	check(t, err)
-	if n := l.claims.count(); n != 0 {
-		t.Errorf("the leader knows %d claims of another file", n)
-	}
-	check(t, l.close())
 }
 
 // TestFollowedClaimsChange: the claims are changed, or written again, after a standby has read

@@ -70,7 +70,7 @@ func logKey(t *testing.T) ledger.Verifier {
 	return key
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
