@@ -70,13 +70,13 @@ func TestTokensAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	known, err := readClients(p.file)
+	known, err := Read(p.file)
 	check(t, err)
 	if len(known) != len(tokens)+len(p.tokens) {
 		t.Errorf("the file has %d clients", len(known))
 	}
 	for i, token := range tokens {
-		if c, ok := known.of(token); !ok || c.name != fmt.Sprintf("runner-%d", i) || !c.mayAppend {
+		if c, ok := known.Of(token); !ok || c.Name != fmt.Sprintf("runner-%d", i) || !c.MayAppend {
 			t.Errorf("client %d: %v", i, c)
 		}
 	}

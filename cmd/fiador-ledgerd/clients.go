@@ -35,26 +35,26 @@ type clientWire struct {
 	May    string `json:"may"`
 }
 
-// client is one that has a token.
-type client struct {
-	name      string
-	mayAppend bool // else it may only read
+// Client is one that has a token.
+type Client struct {
+	Name      string
+	MayAppend bool // else it may only read
 }
 
-// clients are found by the hash of their token. The time of a look-up tells nothing about
+// Clients are found by the hash of their token. The time of a look-up tells nothing about
 // a token, because nobody can choose a hash.
-type clients map[[sha256.Size]byte]client
+type Clients map[[sha256.Size]byte]Client
 
 const tokenChars = 43 // 32 bytes as base64url without padding
 
-// of returns the client of a token.
-func (c clients) of(token string) (client, bool) {
+// Of returns the client of a token.
+func (c Clients) Of(token string) (Client, bool) {
 	found, ok := c[sha256.Sum256([]byte(token))]
 	return found, ok && len(token) == tokenChars
 }
 
-// readClients reads the clients file.
-func readClients(file string) (clients, error) {
+// Read reads the clients file.
+func Read(file string) (Clients, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func readClients(file string) (clients, error) {
 	return c, nil
 }
 
-func parseClients(text []byte) (clients, error) {
+func parseClients(text []byte) (Clients, error) {
 	doc, err := canon.Parse(text, maxClients)
 	if err != nil {
 		return nil, err
@@ -84,9 +84,9 @@ func parseClients(text []byte) (clients, error) {
 	if wire.Clients == nil {
 		return nil, errors.New(`/clients: the list is missing; write {"clients":[]} for none`)
 	}
-	all, names := clients{}, map[string]int{}
+	all, names := Clients{}, map[string]int{}
 	for i, c := range wire.Clients {
-		bad := func(member, format string, args ...any) (clients, error) {
+		bad := func(member, format string, args ...any) (Clients, error) {
 			return nil, fmt.Errorf("/clients/%d/%s: %s", i, member, fmt.Sprintf(format, args...))
 		}
 		if !ledger.SubmitterName(c.Name) {
@@ -104,20 +104,20 @@ func parseClients(text []byte) (clients, error) {
 			return bad("token_sha256", "%s", err)
 		}
 		if other, ok := all[key]; ok {
-			return bad("token_sha256", "%q has the same token; make each client its own", other.name)
+			return bad("token_sha256", "%q has the same token; make each client its own", other.Name)
 		}
 		if c.May != "append" && c.May != "read" {
 			return bad("may", "%q is unknown; write append or read", canon.Cut(c.May))
 		}
 		names[c.Name] = i
-		all[key] = client{c.Name, c.May == "append"}
+		all[key] = Client{c.Name, c.May == "append"}
 	}
 	return all, nil
 }
 
-// newToken prints a new token, and adds its client to the clients file, or shows the member
+// New prints a new token, and adds its client to the clients file, or shows the member
 // for it if file is empty.
-func newToken(name, may, file string, stdout, stderr io.Writer) error {
+func New(name, may, file string, stdout, stderr io.Writer) error {
 	if !ledger.SubmitterName(name) {
 		return fmt.Errorf("%q is no name of a client; use 1 to 64 letters, digits, '.', '_' and '-'", name)
 	}

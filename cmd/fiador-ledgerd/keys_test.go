@@ -48,12 +48,12 @@ func TestKeyAndToken(t *testing.T) {
 
 	first := says(0, "", "token", "ci", "--may", "append", "--clients", file)
 	second := says(0, "", "token", "auditor", "--may", "read", "--clients", file)
-	known, err := readClients(file)
+	known, err := Read(file)
 	check(t, err)
-	if c, ok := known.of(first); !ok || c.name != "ci" || !c.mayAppend {
+	if c, ok := known.Of(first); !ok || c.Name != "ci" || !c.MayAppend {
 		t.Errorf("%+v, %t", c, ok)
 	}
-	if c, ok := known.of(second); !ok || c.name != "auditor" || c.mayAppend {
+	if c, ok := known.Of(second); !ok || c.Name != "auditor" || c.MayAppend {
 		t.Errorf("%+v, %t", c, ok)
 	}
 	before, err := os.ReadFile(file)

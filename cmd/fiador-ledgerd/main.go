@@ -137,7 +137,7 @@ func token(args []string, stdout, stderr io.Writer) error {
 	if err := parse(flags, args[1:], "clients"); err != nil {
 		return err
 	}
-	return newToken(args[0], *may, *file, stdout, stderr)
+	return New(args[0], *may, *file, stdout, stderr)
 }
 
 func key(args []string, stdout io.Writer) error {

@@ -33,7 +33,7 @@ func (c config) serve(ctx context.Context, log messages) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
 	defer signal.Stop(hangup)
-	known, err := readClients(c.clients)
+	known, err := Read(c.clients)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 
 // readClients reads the clients file again. If it is bad, the clients stay as they are.
 func (s *server) readClients(file string) {
-	next, err := readClients(file)
+	next, err := Read(file)
 	if err != nil {
 		s.log.printf("the clients stay as they were: %v", err)
 		return
