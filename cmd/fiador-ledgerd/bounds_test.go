@@ -59,23 +59,23 @@ func TestTokensAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	var all sync.WaitGroup
-	var tokens [16]string
-	for i := range tokens {
+	var given [16]string
+	for i := range given {
 		all.Go(func() {
 			var out, said bytes.Buffer
 			if status := run(context.Background(), []string{"token", fmt.Sprintf("runner-%d", i), "--may", "append", "--clients", p.file}, &out, &said); status != 0 {
 				t.Errorf("token: %s", &said)
 			}
-			tokens[i] = strings.TrimSpace(out.String())
+			given[i] = strings.TrimSpace(out.String())
 		})
 	}
 	all.Wait()
 	known, err := Read(p.file)
 	check(t, err)
-	if len(known) != len(tokens)+len(p.tokens) {
+	if len(known) != len(given)+len(p.tokens) {
 		t.Errorf("the file has %d clients", len(known))
 	}
-	for i, token := range tokens {
+	for i, token := range given {
 		if c, ok := known.Of(token); !ok || c.Name != fmt.Sprintf("runner-%d", i) || !c.MayAppend {
 			t.Errorf("client %d: %v", i, c)
 		}
