@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -70,7 +71,7 @@ func TestTokensAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	known, err := Read(p.file)
+	known, err := tokens.Read(p.file)
 	check(t, err)
 	if len(known) != len(given)+len(p.tokens) {
 		t.Errorf("the file has %d clients", len(known))

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -39,7 +40,7 @@ type server struct {
 	store   storage
 	writer  *writer
 	public  bool // everybody may read checkpoint, tiles and origin.json
-	clients atomic.Pointer[Clients]
+	clients atomic.Pointer[tokens.Clients]
 	log     messages
 	blobs   places
 	files   places
@@ -156,7 +157,7 @@ func send(w http.ResponseWriter, status int, contentType string, b []byte) {
 // route finds what a request wants, and checks its method and its right.
 func (s *server) route(w http.ResponseWriter, r *http.Request) *failure {
 	path := strings.TrimPrefix(r.URL.Path, "/")
-	want := func(method string, right right, answer func(Client) *failure) *failure {
+	want := func(method string, right right, answer func(tokens.Client) *failure) *failure {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			return &failure{400, "request", "use " + method + " for this path"}
 		}
@@ -175,19 +176,19 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) *failure {
 	case r.URL.RawPath != "":
 		return missing("a path with %-escapes does not exist")
 	case path == "checkpoint":
-		return want(http.MethodGet, mayRead, func(Client) *failure { return s.getCheckpoint(w) })
+		return want(http.MethodGet, mayRead, func(tokens.Client) *failure { return s.getCheckpoint(w) })
 	case path == ledger.NameOrigin:
-		return want(http.MethodGet, mayRead, func(Client) *failure { return s.getOrigin(w) })
+		return want(http.MethodGet, mayRead, func(tokens.Client) *failure { return s.getOrigin(w) })
 	case strings.HasPrefix(path, "tile/"):
-		return want(http.MethodGet, mayRead, func(Client) *failure { return s.getTile(w, path) })
+		return want(http.MethodGet, mayRead, func(tokens.Client) *failure { return s.getTile(w, path) })
 	case isRun && ledger.RunID(runID):
-		return want(http.MethodGet, isClient, func(Client) *failure { return s.getRun(w, runID) })
+		return want(http.MethodGet, isClient, func(tokens.Client) *failure { return s.getRun(w, runID) })
 	case isBlob && r.Method == http.MethodPut:
-		return want(http.MethodPut, mayAppend, func(Client) *failure { return s.putBlob(w, r, hash) })
+		return want(http.MethodPut, mayAppend, func(tokens.Client) *failure { return s.putBlob(w, r, hash) })
 	case isBlob:
-		return want(http.MethodGet, isClient, func(Client) *failure { return s.getBlob(w, r, hash) })
+		return want(http.MethodGet, isClient, func(tokens.Client) *failure { return s.getBlob(w, r, hash) })
 	case path == "v1/records":
-		return want(http.MethodPost, mayAppend, func(who Client) *failure { return s.postRecord(w, r, who) })
+		return want(http.MethodPost, mayAppend, func(who tokens.Client) *failure { return s.postRecord(w, r, who) })
 	}
 	return missing("there is no such path")
 }
@@ -202,21 +203,21 @@ const (
 )
 
 // client returns the client of a request if it has a right.
-func (s *server) client(r *http.Request, right right) (Client, *failure) {
+func (s *server) client(r *http.Request, right right) (tokens.Client, *failure) {
 	if right == mayRead && s.public {
-		return Client{}, nil
+		return tokens.Client{}, nil
 	}
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
-		return Client{}, &failure{401, "token", "send the header Authorization: Bearer TOKEN"}
+		return tokens.Client{}, &failure{401, "token", "send the header Authorization: Bearer TOKEN"}
 	}
 	token, bearer := strings.CutPrefix(given[0], "Bearer ")
 	who, known := s.clients.Load().Of(token)
 	switch {
 	case len(given) > 1 || !bearer || !known:
-		return Client{}, &failure{401, "token", "the token is unknown"}
+		return tokens.Client{}, &failure{401, "token", "the token is unknown"}
 	case right == mayAppend && !who.MayAppend:
-		return Client{}, &failure{403, "forbidden", fmt.Sprintf("the client %q may only read", who.Name)}
+		return tokens.Client{}, &failure{403, "forbidden", fmt.Sprintf("the client %q may only read", who.Name)}
 	}
 	return who, nil
 }
@@ -417,7 +418,7 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 	return storageFailed()
 }
 
-func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who Client) *failure {
+func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who tokens.Client) *failure {
 	if f := s.writer.refusal(); f != nil {
 		return f
 	}

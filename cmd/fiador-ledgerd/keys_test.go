@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -48,7 +49,7 @@ func TestKeyAndToken(t *testing.T) {
 
 	first := says(0, "", "token", "ci", "--may", "append", "--clients", file)
 	second := says(0, "", "token", "auditor", "--may", "read", "--clients", file)
-	known, err := Read(file)
+	known, err := tokens.Read(file)
 	check(t, err)
 	if c, ok := known.Of(first); !ok || c.Name != "ci" || !c.MayAppend {
 		t.Errorf("%+v, %t", c, ok)

@@ -39,6 +39,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/ledger"
 )
@@ -137,7 +138,7 @@ func token(args []string, stdout, stderr io.Writer) error {
 	if err := parse(flags, args[1:], "clients"); err != nil {
 		return err
 	}
-	return New(args[0], *may, *file, stdout, stderr)
+	return tokens.New(args[0], *may, *file, stdout, stderr)
 }
 
 func key(args []string, stdout io.Writer) error {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -33,7 +34,7 @@ func (c config) serve(ctx context.Context, log messages) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
 	defer signal.Stop(hangup)
-	known, err := Read(c.clients)
+	known, err := tokens.Read(c.clients)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 
 // readClients reads the clients file again. If it is bad, the clients stay as they are.
 func (s *server) readClients(file string) {
-	next, err := Read(file)
+	next, err := tokens.Read(file)
 	if err != nil {
 		s.log.printf("the clients stay as they were: %v", err)
 		return
