@@ -29,7 +29,7 @@ type identity struct {
 	fresh     bool        // there is no origin.json yet
 	importing bool        // this process imports
 	checking  bool        // this process only looks, and says itself what is wrong
-	cosign    *witnesses  // nil: nobody
+	cosign    *Quorum     // nil: nobody
 }
 
 func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }
@@ -119,14 +119,14 @@ func (d *identity) extends(has ledger.Keys) error {
 
 // contradicted returns what a witness has said against the log, and nil if no witness has.
 func contradicted(store storage) error {
-	said, err := store.document(nameContradiction)
+	said, err := store.document(Contradiction)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), nameContradiction)
+	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), Contradiction)
 }
 
 // planned returns the keys after a rotation that was not ended, or nil.

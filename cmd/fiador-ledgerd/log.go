@@ -46,7 +46,7 @@ type tree struct {
 	durable     func() (int64, error) // the number of durable entries
 	signed      int64                 // size of the checkpoint that was there
 	late        *late                 // nil: tiles have an entry when it is durable
-	witnesses   *witnesses
+	witnesses   *Quorum
 	signer      *guard
 }
 
@@ -79,7 +79,7 @@ type tile struct {
 type decorator func(tessera.AddFn) tessera.AddFn
 
 // openTree opens the log in a folder, or makes it.
-func openTree(dir string, signer note.Signer, decorate decorator, w *witnesses) (*tree, error) {
+func openTree(dir string, signer note.Signer, decorate decorator, w *Quorum) (*tree, error) {
 	checkpoint, err := os.ReadFile(filepath.Join(dir, layout.CheckpointPath))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -96,7 +96,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witnesses) 
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	driver, err := tposix.New(ctx, tposix.Config{Path: dir, HTTPClient: w.client(nil)})
+	driver, err := tposix.New(ctx, tposix.Config{Path: dir, HTTPClient: w.Client(nil)})
 	if err != nil {
 		stop()
 		return nil, err
@@ -130,11 +130,11 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witnesses) 
 }
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
-func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witnesses) (*tree, error) {
+func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *Quorum) (*tree, error) {
 	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(maxBatch, batchAge).
 		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
 	if w != nil {
-		options.WithWitnesses(w.group, nil)
+		options.WithWitnesses(w.Group, nil)
 	}
 	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, options)
 	if err != nil {
@@ -181,7 +181,7 @@ func aging(ctx context.Context, checkpoint string) {
 // another server may write, or a witness has stopped the log.
 func (t *tree) close(lost bool) error {
 	defer t.stop()
-	if lost || t.witnesses.failed() != nil {
+	if lost || t.witnesses.Failed() != nil {
 		return nil
 	}
 	err := t.shutdown(context.Background())
@@ -385,7 +385,7 @@ type warnings func(what string, why any)
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
-	if silent(why) {
+	if Silent(why) {
 		return len(line), nil
 	}
 	if strings.Contains(why, "witness policy was not satisfied") {

@@ -311,7 +311,7 @@ func (d *database) durable(ctx context.Context) error {
 
 // openTree opens the log of Tessera. When the lock is lost, its connections and its requests to
 // the bucket end at once.
-func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *witnesses) (*tree, error) {
+func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *Quorum) (*tree, error) {
 	signed, err := d.signed(d.signer.Origin())
 	if err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	fail := func(err error) (*tree, error) { stop(); return nil, err }
 	options := func(o *awss3.Options) { d.options(o); o.HTTPClient = fenced{o.HTTPClient, l.lines} }
 	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: options, Bucket: d.name,
-		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.client(l.fence)})
+		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.Client(l.fence)})
 	if err != nil {
 		return fail(err)
 	}

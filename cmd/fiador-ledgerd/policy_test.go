@@ -78,9 +78,9 @@ func must(t testing.TB, err error) {
 }
 
 // quorumOf returns the quorum of one witness, and that witness.
-func quorumOf(t *testing.T, s *stub) (*witnesses, *witness) {
+func quorumOf(t *testing.T, s *stub) (*Quorum, *witness) {
 	t.Helper()
-	w, err := readWitnesses(policyFile(t, s.line(), "quorum "+s.name+"\n"), logKey(t))
+	w, err := ReadPolicy(policyFile(t, s.line(), "quorum "+s.name+"\n"), logKey(t))
 	must(t, err)
 	return w, w.each[s.url+"/add-checkpoint"]
 }
@@ -101,8 +101,8 @@ func TestLateRequest(t *testing.T) {
 	a := newStub(t, "a.example/w", 409, "text/x.tlog.size", "5\n")
 	w, of := quorumOf(t, a)
 	now := int64(5)
-	w.size = func() (int64, error) { return now, nil }
-	w.keep = func(string, []byte) error { return nil }
+	w.Size = func() (int64, error) { return now, nil }
+	w.Keep = func(string, []byte) error { return nil }
 	fails := func(says string, requests int32) {
 		t.Helper()
 		if _, err := w.RoundTrip(request(t, of, 3)); err == nil || !strings.Contains(err.Error(), says) || a.asked.Load() != requests {
@@ -113,8 +113,8 @@ func TestLateRequest(t *testing.T) {
 	fails(notReady, 0)
 	w.settle()
 	fails("a later tree", 1)
-	if w.failed() != nil {
-		t.Error(w.failed())
+	if w.Failed() != nil {
+		t.Error(w.Failed())
 	}
 	now = 4
 	fails("has cosigned a tree of 5 entries (409), and this log has 3", 2)
@@ -128,7 +128,7 @@ func TestLostWhileAsking(t *testing.T) {
 	w, of := quorumOf(t, a)
 	w.settle()
 	lost := errors.New("lost")
-	if _, err := w.client(func(context.Context) error { return lost }).Do(request(t, of, 3)); !errors.Is(err, lost) || a.asked.Load() != 1 {
+	if _, err := w.Client(func(context.Context) error { return lost }).Do(request(t, of, 3)); !errors.Is(err, lost) || a.asked.Load() != 1 {
 		t.Errorf("%v", err)
 	}
 }
@@ -178,15 +178,15 @@ func TestPolicy(t *testing.T) {
 		"no key":          {"witness x y https://z.example\nquorum x\n", "invalid witness"},
 	} {
 		file := policyFile(t, c.text)
-		if _, err := readWitnesses(file, log); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file) {
+		if _, err := ReadPolicy(file, log); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	good := "# ours\nlog " + log.String() + " https://log.example\n" + two + "group g 2 a.example/w b.example/w # both\nquorum g\n"
-	if w, err := readWitnesses(policyFile(t, good), log); err != nil || len(w.each) != 2 {
+	if w, err := ReadPolicy(policyFile(t, good), log); err != nil || len(w.each) != 2 {
 		t.Errorf("%v", err)
 	}
-	if _, err := readWitnesses(filepath.Join(t.TempDir(), "none"), log); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadPolicy(filepath.Join(t.TempDir(), "none"), log); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

@@ -108,5 +108,5 @@ func (t *tree) witnessed(complain func(what string, why any)) error {
 	if err != nil {
 		return err
 	}
-	return t.witnesses.open(t.signer, t.signer.Signer, t.reader, tlog.Tree{N: size, Hash: root}, complain)
+	return t.witnesses.Open(t.signer, t.signer.Signer, t.reader, tlog.Tree{N: size, Hash: root}, complain)
 }

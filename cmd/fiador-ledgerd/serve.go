@@ -38,9 +38,9 @@ func (c config) serve(ctx context.Context, log messages) error {
 	if err != nil {
 		return err
 	}
-	var cosign *witnesses
+	var cosign *Quorum
 	if c.policy != "" {
-		if cosign, err = readWitnesses(c.policy, c.signer.Verifier()); err != nil {
+		if cosign, err = ReadPolicy(c.policy, c.signer.Verifier()); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (c config) serve(ctx context.Context, log messages) error {
 		return err
 	}
 	if store.who().cosign = cosign; cosign != nil {
-		cosign.size, cosign.keep = store.size, store.setDocument
+		cosign.Size, cosign.Keep = store.size, store.setDocument
 	}
 	s := &server{store: store, writer: newWriter(store, c.signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
@@ -90,8 +90,8 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-s.store.who().cosign.contradicted():
-			err = s.store.who().cosign.failed()
+		case <-s.store.who().cosign.Contradicted():
+			err = s.store.who().cosign.Failed()
 		case err = <-begun: // nil: it writes, or waits
 		case <-hangup:
 			s.readClients(c.clients)

@@ -160,7 +160,7 @@ func (p *posix) readOrigin(leading bool) error {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, nameContradiction}, n.Name()) {
+		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, Contradiction}, n.Name()) {
 			return errNotEmpty
 		}
 	}

@@ -33,28 +33,28 @@ const (
 	notReady    = "the log is not ready for its witnesses"
 )
 
-// nameContradiction is the document of a log that says what a witness has said. Nothing writes
+// Contradiction is the document of a log that says what a witness has said. Nothing writes
 // to the log until a person removes it.
-const nameContradiction = "contradiction.txt"
+const Contradiction = "contradiction.txt"
 
-// silent says whether an error of Tessera needs no line: the last line of the server says it,
+// Silent says whether an error of Tessera needs no line: the last line of the server says it,
 // or nobody was asked.
-func silent(why string) bool {
+func Silent(why string) bool {
 	return strings.Contains(why, nothingMore) || strings.Contains(why, notReady)
 }
 
-// witnesses cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
-// the requests and publishes no checkpoint below the quorum. witnesses sends the requests for it,
+// Quorum cosign each checkpoint (C2SP tlog-witness) by the quorum of a policy. Tessera makes
+// the requests and publishes no checkpoint below the quorum. Quorum sends the requests for it,
 // with bounds, and stops the log when a witness has seen another one. Tessera would only ask again.
-type witnesses struct {
-	group   tessera.WitnessGroup
+type Quorum struct {
+	Group   tessera.WitnessGroup
 	each    map[string]*witness // by the URL of the requests
 	settled chan struct{}       // closed when the log has all entries that were promised
 	stopped chan struct{}       // closed when a witness contradicts the log
 
 	settle func()
-	size   func() (int64, error)             // of the log now
-	keep   func(name string, b []byte) error // keeps a document of the log
+	Size   func() (int64, error)             // of the log now
+	Keep   func(name string, b []byte) error // keeps a document of the log
 
 	mu    sync.Mutex
 	err   error   // why it is stopped
@@ -99,18 +99,18 @@ type witness struct {
 	err   error         // of the last request
 }
 
-// readWitnesses reads a policy of the log with a key (C2SP tlog-policy).
-func readWitnesses(file string, log ledger.Verifier) (*witnesses, error) {
+// ReadPolicy reads a policy of the log with a key (C2SP tlog-policy).
+func ReadPolicy(file string, log ledger.Verifier) (*Quorum, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	w := &witnesses{each: map[string]*witness{}, settled: make(chan struct{}), stopped: make(chan struct{})}
+	w := &Quorum{each: map[string]*witness{}, settled: make(chan struct{}), stopped: make(chan struct{})}
 	w.settle = sync.OnceFunc(func() { close(w.settled) })
-	if w.group, err = tessera.NewWitnessGroupFromPolicy(text); err == nil {
+	if w.Group, err = tessera.NewWitnessGroupFromPolicy(text); err == nil {
 		err = checkPolicy(string(text), log)
 	}
-	for url, key := range w.group.Endpoints() {
+	for url, key := range w.Group.Endpoints() {
 		if !usable(url) {
 			return nil, fmt.Errorf("%s: the witness %s needs an https URL without user and query; http is for loopback addresses alone", file, key.Name())
 		}
@@ -177,9 +177,9 @@ func checkPolicy(text string, log ledger.Verifier) error {
 	return nil
 }
 
-// client returns what Tessera sends its requests with, or nil. With a fence, an answer counts
+// Client returns what Tessera sends its requests with, or nil. With a fence, an answer counts
 // only if this server still may write: it took seconds, and a checkpoint is written next.
-func (w *witnesses) client(fence func(context.Context) error) *http.Client {
+func (w *Quorum) Client(fence func(context.Context) error) *http.Client {
 	if w == nil {
 		return nil
 	}
@@ -187,12 +187,12 @@ func (w *witnesses) client(fence func(context.Context) error) *http.Client {
 }
 
 type stillLeading struct {
-	*witnesses
+	*Quorum
 	fence func(context.Context) error
 }
 
 func (s stillLeading) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := s.witnesses.RoundTrip(req)
+	resp, err := s.Quorum.RoundTrip(req)
 	if err == nil && s.fence != nil {
 		err = s.fence(req.Context())
 	}
@@ -202,16 +202,16 @@ func (s stillLeading) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// contradicted is closed when a witness has contradicted the log.
-func (w *witnesses) contradicted() <-chan struct{} {
+// Contradicted is closed when a witness has contradicted the log.
+func (w *Quorum) Contradicted() <-chan struct{} {
 	if w == nil {
 		return nil
 	}
 	return w.stopped
 }
 
-// failed says how a witness has contradicted the log.
-func (w *witnesses) failed() error {
+// Failed says how a witness has contradicted the log.
+func (w *Quorum) Failed() error {
 	if w == nil {
 		return nil
 	}
@@ -221,14 +221,14 @@ func (w *witnesses) failed() error {
 }
 
 // stop ends publishing and recording.
-func (w *witnesses) stop(of *witness, format string, args ...any) error {
+func (w *Quorum) stop(of *witness, format string, args ...any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
 		w.err = fmt.Errorf("the witness %s %s: an old copy of the log was put back, or there are two logs with this key. %s. "+
 			"Put back the newest copy, or find the other log", of.name, fmt.Sprintf(format, args...), nothingMore)
-		if err := w.keep(nameContradiction, []byte(w.err.Error()+"\n")); err != nil {
-			w.err = fmt.Errorf("%w. %s could not be written: %w", w.err, nameContradiction, err)
+		if err := w.Keep(Contradiction, []byte(w.err.Error()+"\n")); err != nil {
+			w.err = fmt.Errorf("%w. %s could not be written: %w", w.err, Contradiction, err)
 		}
 		close(w.stopped)
 	}
@@ -239,16 +239,16 @@ func (w *witnesses) stop(of *witness, format string, args ...any) error {
 // before the log has settled.
 type checking struct{}
 
-// open checks the log that has a tree, before it takes records, and remembers how its witnesses
+// Open checks the log that has a tree, before it takes records, and remembers how its witnesses
 // are asked. guarded signs new checkpoints with key, which signs once more what was signed.
-func (w *witnesses) open(guarded, key note.Signer, log tessera.LogReader, tree tlog.Tree, complain func(what string, why any)) error {
+func (w *Quorum) Open(guarded, key note.Signer, log tessera.LogReader, tree tlog.Tree, complain func(what string, why any)) error {
 	alone := func(ctx context.Context, of *witness, text []byte, size uint64, root []byte) error {
 		by := guarded
 		if text != nil {
 			by = again{key, text}
 		}
 		_, err := tessera.NewAppendOptions().WithCheckpointSigner(by).WithWitnesses(tessera.NewWitnessGroup(1, one{of}), &tessera.WitnessOptions{Timeout: 3 * witnessTime}).
-			CheckpointPublisher(log, w.client(nil))(ctx, size, root)
+			CheckpointPublisher(log, w.Client(nil))(ctx, size, root)
 		return err
 	}
 	return w.check(alone, uint64(tree.N), tree.Hash[:], complain)
@@ -257,7 +257,7 @@ func (w *witnesses) open(guarded, key note.Signer, log tessera.LogReader, tree t
 // check has every witness asked about a tree. The error says that a witness has seen another
 // log, or that the log has no proof for it. Who does not answer is asked again with the next
 // checkpoint.
-func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func(what string, why any)) error {
+func (w *Quorum) check(alone askFunc, size uint64, root []byte, complain func(what string, why any)) error {
 	w.mu.Lock()
 	w.alone = alone
 	w.mu.Unlock()
@@ -274,7 +274,7 @@ func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func
 			why := of.err
 			<-of.turn
 			switch {
-			case err == nil || w.failed() != nil:
+			case err == nil || w.Failed() != nil:
 				err = nil
 			case why != nil || ctx.Err() != nil:
 				complain("the witness "+of.name+" cannot say whether this log is the newest", errors.Join(why, ctx.Err()))
@@ -289,7 +289,7 @@ func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func
 	for range w.each {
 		err = errors.Join(err, <-faults)
 	}
-	if failed := w.failed(); failed != nil {
+	if failed := w.Failed(); failed != nil {
 		return failed
 	}
 	if err == nil {
@@ -300,7 +300,7 @@ func (w *witnesses) check(alone askFunc, size uint64, root []byte, complain func
 
 // catchUp asks a witness that is behind once more, with the proof. Tessera has given it up,
 // because the quorum was there. The next checkpoint asks a witness that does not answer.
-func (w *witnesses) catchUp(of *witness, body []byte) {
+func (w *Quorum) catchUp(of *witness, body []byte) {
 	_, checkpoint, _ := bytes.Cut(body, []byte("\n\n"))
 	asked, err := ledger.ParseCheckpoint(checkpoint)
 	w.mu.Lock()
@@ -317,7 +317,7 @@ func (w *witnesses) catchUp(of *witness, body []byte) {
 
 // RoundTrip sends a request of Tessera to a witness. It goes on to the end when Tessera gives it
 // up, because the quorum is there: the witness may still contradict the log.
-func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *Quorum) RoundTrip(req *http.Request) (*http.Response, error) {
 	of := w.each[req.URL.String()]
 	body, err := io.ReadAll(req.Body)
 	if err = errors.Join(err, req.Body.Close()); err != nil || of == nil {
@@ -365,8 +365,8 @@ func (w *witnesses) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // ask sends a request, unless the last one failed just now. Its caller holds the turn.
-func (w *witnesses) ask(of *witness, body []byte) (resp *http.Response, err error) {
-	if err := w.failed(); err != nil {
+func (w *Quorum) ask(of *witness, body []byte) (resp *http.Response, err error) {
+	if err := w.Failed(); err != nil {
 		return nil, err // no witness cosigns what another one contradicts
 	}
 	if time.Now().Before(of.next) {
@@ -381,7 +381,7 @@ func (w *witnesses) ask(of *witness, body []byte) (resp *http.Response, err erro
 
 // send sends a request and returns an answer with the signature, or one with the size from which
 // Tessera then proves that the tree has grown.
-func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
+func (w *Quorum) send(of *witness, body []byte) (*http.Response, error) {
 	var old uint64
 	head, checkpoint, _ := bytes.Cut(body, []byte("\n\n"))
 	asked, err := ledger.ParseCheckpoint(checkpoint)
@@ -407,8 +407,8 @@ func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
 		return nil, err
 	case len(answer) > maxCosignatures:
 		return nil, fmt.Errorf("its answer has more than %d bytes", maxCosignatures)
-	case w.failed() != nil:
-		return nil, w.failed()
+	case w.Failed() != nil:
+		return nil, w.Failed()
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	before := of.again
@@ -427,7 +427,7 @@ func (w *witnesses) send(of *witness, body []byte) (*http.Response, error) {
 		case err != nil, resp.Header.Get("Content-Type") != "text/x.tlog.size", seen == old:
 			return nil, w.stop(of, "has cosigned another tree of %d entries (409), and this log has %d", old, asked.Size)
 		case seen > uint64(asked.Size):
-			if size, err := w.size(); err != nil || uint64(size) >= seen {
+			if size, err := w.Size(); err != nil || uint64(size) >= seen {
 				return nil, errors.Join(errors.New("it has cosigned a later tree of the log"), err)
 			}
 			return nil, w.stop(of, "has cosigned a tree of %d entries (409), and this log has %d", seen, asked.Size)

@@ -157,7 +157,7 @@ func (w *writer) run(ctx context.Context) {
 			w.log.printf("%s", nowWriting)
 		case errors.Is(err, errBusy), errors.Is(err, errLost), err != nil && lost:
 			w.become(stateStandby)
-		case w.store.who().cosign.failed() != nil: // the server ends
+		case w.store.who().cosign.Failed() != nil: // the server ends
 			w.become(stateFailed)
 		case errors.As(err, new(*otherKey)): // this server leads never again, and reads go on
 			w.log.complain("this server cannot write", err)
@@ -248,7 +248,7 @@ type batch struct {
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
-	if err := w.store.who().cosign.failed(); err != nil {
+	if err := w.store.who().cosign.Failed(); err != nil {
 		fail(err, drafts)
 		return err
 	}
