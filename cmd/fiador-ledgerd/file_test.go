@@ -27,23 +27,16 @@ func begunRun(run string) ledger.Record {
 func claimed(t testing.TB, entries int) (*os.File, leafFunc) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), nameClaims))
-	mustBe(t, err)
+	check(t, err)
 	var leaves []tlog.Hash
 	for i := range entries {
 		e, err := begunRun(fmt.Sprintf("run-%d", i)).Entry()
-		mustBe(t, err)
+		check(t, err)
 		leaves = append(leaves, ledger.LeafHash(e))
 		_, err = fmt.Fprintf(f, "%s\n%s%d]}\n", e, indexesPrefix, i)
-		mustBe(t, err)
+		check(t, err)
 	}
 	return f, func(index int64) (tlog.Hash, error) { return leaves[index], nil }
-}
-
-func mustBe(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // leafFunc is a log of leaf hashes alone.
@@ -76,12 +69,12 @@ func TestFailedWrite(t *testing.T) {
 		t.Fatalf("%d claims, %d open: %v", c.count(), len(open), err)
 	}
 	readOnly, err := os.Open(good.Name())
-	mustBe(t, err)
+	check(t, err)
 	defer readOnly.Close()
 	before := &c.offsets[0]
 	c.file = readOnly
 	it, err := newItem(begunRun("run-next"))
-	mustBe(t, err)
+	check(t, err)
 	if err := c.write([]item{it}); err == nil || errors.Is(err, errTakenBack) {
 		t.Errorf("write: %v", err)
 	}

@@ -23,8 +23,6 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-const origin = "example.com/log"
-
 // stub is a witness that gives one answer.
 type stub struct {
 	name, key, url string
@@ -34,7 +32,7 @@ type stub struct {
 func newStub(t *testing.T, name string, status int, kind, body string) *stub {
 	t.Helper()
 	public, _, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	check(t, err)
 	typed := append([]byte{4}, public...) // 4: cosignature/v1
 	id := sha256.Sum256(append([]byte(name+"\n"), typed...))
 	s := &stub{name: name, key: fmt.Sprintf("%s+%x+%s", name, id[:4], base64.StdEncoding.EncodeToString(typed))}
@@ -56,41 +54,34 @@ func (s *stub) line() string { return fmt.Sprintf("witness %s %s %s\n", s.name, 
 func policyFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "witness.policy")
-	must(t, os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644))
+	check(t, os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644))
 	return file
 }
 
 // logKey returns the key of a log.
 func logKey(t *testing.T) ledger.Verifier {
 	t.Helper()
-	_, text, err := ledger.GenerateKey(rand.Reader, origin)
-	must(t, err)
+	_, text, err := ledger.GenerateKey(rand.Reader, testOrigin)
+	check(t, err)
 	key, err := ledger.ParseVerifier(text)
-	must(t, err)
+	check(t, err)
 	return key
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // quorumOf returns the quorum of one witness, and that witness.
 func quorumOf(t *testing.T, s *stub) (*Quorum, *witness) {
 	t.Helper()
 	w, err := ReadPolicy(policyFile(t, s.line(), "quorum "+s.name+"\n"), logKey(t))
-	must(t, err)
+	check(t, err)
 	return w, w.each[s.url+"/add-checkpoint"]
 }
 
 // request returns what Tessera sends to a witness.
 func request(t *testing.T, of *witness, size int64) *http.Request {
 	t.Helper()
-	checkpoint := fmt.Sprintf("old 0\n\n%s\n%d\n%s\n\n— x AAAAAAAA\n", origin, size, tlog.Hash{})
+	checkpoint := fmt.Sprintf("old 0\n\n%s\n%d\n%s\n\n— x AAAAAAAA\n", testOrigin, size, tlog.Hash{})
 	req, err := http.NewRequest("POST", of.url, strings.NewReader(checkpoint))
-	must(t, err)
+	check(t, err)
 	return req
 }
 

@@ -24,10 +24,10 @@ import (
 
 func newSigner(t testing.TB) *ledger.Signer {
 	t.Helper()
-	private, _, err := ledger.GenerateKey(rand.Reader, origin)
-	must(t, err)
+	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
+	check(t, err)
 	signer, err := ledger.ParseSigner(private)
-	must(t, err)
+	check(t, err)
 	return signer
 }
 
@@ -35,7 +35,7 @@ func newSigner(t testing.TB) *ledger.Signer {
 func begins(t *testing.T, store *posix) *lead {
 	t.Helper()
 	l, err := store.lead(nil)
-	must(t, err)
+	check(t, err)
 	return l
 }
 
@@ -43,9 +43,9 @@ func begins(t *testing.T, store *posix) *lead {
 func loads(t *testing.T, l *lead) {
 	t.Helper()
 	size, err := l.tree.size()
-	must(t, err)
+	check(t, err)
 	open, err := l.claims.load(size, l.tree)
-	if must(t, err); len(open) > 0 || l.claims.count() != size {
+	if check(t, err); len(open) > 0 || l.claims.count() != size {
 		t.Fatalf("%d claims of %d entries, and %d open ones", l.claims.count(), size, len(open))
 	}
 }
@@ -57,16 +57,16 @@ func record(t *testing.T, store *posix, l *lead, records ...ledger.Record) {
 	for _, r := range records {
 		r.Stamp(time.Now(), l.claims.last())
 		it, err := newItem(r)
-		must(t, err)
+		check(t, err)
 		items = append(items, it)
 	}
 	size := l.claims.count()
-	must(t, l.claims.write(items))
-	must(t, l.tree.add(size, items))
-	must(t, l.claims.settled(items))
-	must(t, l.finish())
+	check(t, l.claims.write(items))
+	check(t, l.tree.add(size, items))
+	check(t, l.claims.settled(items))
+	check(t, l.finish())
 	_, err := store.covered(store, size+int64(len(items)))
-	must(t, err)
+	check(t, err)
 }
 
 // runs returns the records of some runs that have begun.
@@ -86,7 +86,7 @@ func TestFollow(t *testing.T) {
 	dir, signer := filepath.Join(t.TempDir(), "log"), newSigner(t)
 	opens := func() *posix {
 		store, err := openPosix(dir, newIdentity(signer))
-		must(t, err)
+		check(t, err)
 		return store
 	}
 	follows := func(store *posix, size int64) {
@@ -101,13 +101,13 @@ func TestFollow(t *testing.T) {
 	first := opens()
 	l := begins(t, first)
 	loads(t, l)
-	record(t, first, l, ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: origin, Key: signer.Verifier().String()})
+	record(t, first, l, ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: testOrigin, Key: signer.Verifier().String()})
 	record(t, first, l, runs(0, 2)...)
 	standby := opens()
 	follows(standby, 3)
 	record(t, first, l, runs(2, 3)...)
 	follows(standby, 4)
-	must(t, l.close())
+	check(t, l.close())
 	l = begins(t, standby)
 	if n := l.claims.count(); n != 4 {
 		t.Errorf("the leader knows %d claims", n)
@@ -115,19 +115,19 @@ func TestFollow(t *testing.T) {
 	loads(t, l)
 	second := opens()
 	follows(second, 4)
-	must(t, l.close())
+	check(t, l.close())
 	// Another file with the same text: what was read of the first is not used.
 	name := filepath.Join(dir, nameClaims)
 	text, err := os.ReadFile(name)
-	must(t, err)
-	must(t, os.Remove(name))
-	must(t, os.WriteFile(name, text, 0o644))
+	check(t, err)
+	check(t, os.Remove(name))
+	check(t, os.WriteFile(name, text, 0o644))
 	l = begins(t, second)
 	if n := l.claims.count(); n != 0 {
 		t.Errorf("the leader knows %d claims of another file", n)
 	}
 	loads(t, l)
-	must(t, l.close())
+	check(t, l.close())
 }
 
 // TestGuard: no checkpoint is signed that contradicts an earlier one, and none without the lock.
@@ -141,17 +141,17 @@ func TestGuard(t *testing.T) {
 	}{
 		{"4\nAAAA\n", false}, {"5\nAAAA\n", true}, {"5\nAAAA\n", true}, {"5\nBBBB\n", false}, {"7\nBBBB\n", true}, {"6\nBBBB\n", false}, {"x\n", false},
 	} {
-		if _, err := g.Sign([]byte(origin + "\n" + c.text)); (err == nil) != c.ok {
+		if _, err := g.Sign([]byte(testOrigin + "\n" + c.text)); (err == nil) != c.ok {
 			t.Errorf("%q: %v", c.text, err)
 		}
 	}
 	var held error
 	g = &guard{Signer: signer, fence: func(context.Context) error { return held }}
-	if _, err := g.Sign([]byte(origin + "\n1\nAAAA\n")); err != nil {
+	if _, err := g.Sign([]byte(testOrigin + "\n1\nAAAA\n")); err != nil {
 		t.Error(err)
 	}
 	held = errLost
-	if _, err := g.Sign([]byte(origin + "\n1\nAAAA\n")); !errors.Is(err, errLost) {
+	if _, err := g.Sign([]byte(testOrigin + "\n1\nAAAA\n")); !errors.Is(err, errLost) {
 		t.Errorf("signed without the lock: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestFencedDial(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
-	must(t, err)
+	check(t, err)
 	defer listener.Close()
 	accepted := make(chan net.Conn, 8)
 	go func() {
@@ -174,14 +174,14 @@ func TestFencedDial(t *testing.T) {
 		}
 	}()
 	config, err := mysql.ParseDSN("root@unix(" + socket + ")/log")
-	must(t, err)
+	check(t, err)
 	l := newLines()
 	var held error
 	l.fence = func(context.Context) error { return held }
 	dsn := l.dsn(config)
 	ping := func() error {
 		db, err := sql.Open("mysql", dsn)
-		must(t, err)
+		check(t, err)
 		defer db.Close()
 		return db.PingContext(t.Context())
 	}
@@ -258,7 +258,7 @@ func TestLargeObject(t *testing.T) {
 	}))
 	defer server.Close()
 	b, err := openBucket("s3://bucket?endpoint=" + server.URL)
-	must(t, err)
+	check(t, err)
 	if text, err := b.resource("tile/0/000"); err == nil || !strings.Contains(err.Error(), "is larger") {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}

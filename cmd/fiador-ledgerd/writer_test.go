@@ -26,14 +26,14 @@ func (silence) complain(string, any)  {}
 // newTestWriter makes a writer of a new log without a server, whose parts a test can change.
 func newTestWriter(t *testing.T, decorate decorator) *writer {
 	t.Helper()
-	private, _, err := ledger.GenerateKey(rand.Reader, "example.com/log")
-	must(t, err)
+	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
+	check(t, err)
 	signer, err := ledger.ParseSigner(private)
-	must(t, err)
+	check(t, err)
 	store, err := openPosix(filepath.Join(t.TempDir(), "log"), newIdentity(signer))
-	must(t, err)
+	check(t, err)
 	w := newWriter(store, signer, time.Now, silence{}, decorate)
-	must(t, w.begin())
+	check(t, w.begin())
 	return w
 }
 
@@ -83,9 +83,9 @@ func TestFailedBatch(t *testing.T) {
 		t.Fatal("claims were written that cannot be")
 	}
 	w.lead.claims = good
-	must(t, w.settle())
+	check(t, w.settle())
 	d := draftOf("run-1")
-	must(t, w.write([]*draft{d}))
+	check(t, w.write([]*draft{d}))
 	if out := <-d.done; out.failure != nil || out.index != 1 || out.again {
 		t.Errorf("%+v", out)
 	}
