@@ -12,6 +12,7 @@ import (
 	"github.com/transparency-dev/tessera/api/layout"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -25,11 +26,11 @@ const (
 // lock of the log.
 type identity struct {
 	signer    *ledger.Signer
-	keys      ledger.Keys // of origin.json; of a new log, those that it gets
-	fresh     bool        // there is no origin.json yet
-	importing bool        // this process imports
-	checking  bool        // this process only looks, and says itself what is wrong
-	cosign    *Quorum     // nil: nobody
+	keys      ledger.Keys     // of origin.json; of a new log, those that it gets
+	fresh     bool            // there is no origin.json yet
+	importing bool            // this process imports
+	checking  bool            // this process only looks, and says itself what is wrong
+	cosign    *witness.Quorum // nil: nobody
 }
 
 func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }
@@ -119,14 +120,14 @@ func (d *identity) extends(has ledger.Keys) error {
 
 // contradicted returns what a witness has said against the log, and nil if no witness has.
 func contradicted(store storage) error {
-	said, err := store.document(Contradiction)
+	said, err := store.document(witness.Contradiction)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), Contradiction)
+	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), witness.Contradiction)
 }
 
 // planned returns the keys after a rotation that was not ended, or nil.

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"k8s.io/klog/v2"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -46,7 +47,7 @@ type tree struct {
 	durable     func() (int64, error) // the number of durable entries
 	signed      int64                 // size of the checkpoint that was there
 	late        *late                 // nil: tiles have an entry when it is durable
-	witnesses   *Quorum
+	witnesses   *witness.Quorum
 	signer      *guard
 }
 
@@ -79,7 +80,7 @@ type tile struct {
 type decorator func(tessera.AddFn) tessera.AddFn
 
 // openTree opens the log in a folder, or makes it.
-func openTree(dir string, signer note.Signer, decorate decorator, w *Quorum) (*tree, error) {
+func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quorum) (*tree, error) {
 	checkpoint, err := os.ReadFile(filepath.Join(dir, layout.CheckpointPath))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -130,7 +131,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *Quorum) (*t
 }
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
-func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *Quorum) (*tree, error) {
+func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witness.Quorum) (*tree, error) {
 	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(maxBatch, batchAge).
 		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
 	if w != nil {
@@ -385,7 +386,7 @@ type warnings func(what string, why any)
 
 func (w warnings) Write(line []byte) (int, error) {
 	what, why, _ := strings.Cut(strings.TrimSpace(string(line)), ": ")
-	if Silent(why) {
+	if witness.Silent(why) {
 		return len(line), nil
 	}
 	if strings.Contains(why, "witness policy was not satisfied") {

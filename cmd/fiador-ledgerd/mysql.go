@@ -19,6 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -311,7 +312,7 @@ func (d *database) durable(ctx context.Context) error {
 
 // openTree opens the log of Tessera. When the lock is lost, its connections and its requests to
 // the bucket end at once.
-func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *Quorum) (*tree, error) {
+func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *witness.Quorum) (*tree, error) {
 	signed, err := d.signed(d.signer.Origin())
 	if err != nil {
 		return nil, err

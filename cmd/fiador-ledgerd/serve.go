@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -38,9 +39,9 @@ func (c config) serve(ctx context.Context, log messages) error {
 	if err != nil {
 		return err
 	}
-	var cosign *Quorum
+	var cosign *witness.Quorum
 	if c.policy != "" {
-		if cosign, err = ReadPolicy(c.policy, c.signer.Verifier()); err != nil {
+		if cosign, err = witness.ReadPolicy(c.policy, c.signer.Verifier()); err != nil {
 			return err
 		}
 	}

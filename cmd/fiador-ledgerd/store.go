@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -160,7 +161,7 @@ func (p *posix) readOrigin(leading bool) error {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, Contradiction}, n.Name()) {
+		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
 			return errNotEmpty
 		}
 	}
