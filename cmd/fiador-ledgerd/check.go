@@ -197,7 +197,7 @@ func sameKeys(a, b ledger.Keys) bool {
 }
 
 // claims compares the claims with the log.
-func (c *checker) claims(store storage, size int64, log leaves) {
+func (c *checker) claims(store storage, size int64, log Log) {
 	fit, err := store.claimed(size, log)
 	switch {
 	case err != nil:

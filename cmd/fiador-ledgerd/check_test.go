@@ -58,9 +58,9 @@ func TestCheck(t *testing.T) {
 		{"another key", "another key signs now", func(p *place) { p.key = next }},
 		{"an import", "an import into this log has not ended", func(p *place) { check(t, os.WriteFile(filepath.Join(p.dir, nameImport), nil, 0o644)) }},
 		{"a claim", "they fit the log up to entry 2, of 4", func(p *place) {
-			p.change(nameClaims, func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
+			p.change(Name, func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},
-		{"no claims", "they fit the log up to entry 0, of 4", func(p *place) { check(t, os.Remove(filepath.Join(p.dir, nameClaims))) }},
+		{"no claims", "they fit the log up to entry 0, of 4", func(p *place) { check(t, os.Remove(filepath.Join(p.dir, Name))) }},
 		{"an entry", "do not lead to its root", func(p *place) {
 			p.change("log/tile/entries/000.p/4", func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},

@@ -13,7 +13,7 @@ import (
 // claimsFile changes the claims of a log whose server has ended.
 func (p *place) claimsFile(change func(text []byte) []byte) {
 	p.t.Helper()
-	name := filepath.Join(p.dir, nameClaims)
+	name := filepath.Join(p.dir, Name)
 	text, err := os.ReadFile(name)
 	check(p.t, err)
 	check(p.t, os.WriteFile(name, change(text), 0o644))
@@ -92,7 +92,7 @@ func TestClaims(t *testing.T) {
 		p.same(runs, 0)
 	})
 	t.Run("a log without a claims file", func(t *testing.T) {
-		check(t, os.Remove(filepath.Join(p.dir, nameClaims)))
+		check(t, os.Remove(filepath.Join(p.dir, Name)))
 		p.same(runs, 0)
 	})
 }

@@ -238,7 +238,7 @@ func TestOldCopy(t *testing.T) {
 	refused("the folder of the log")
 	check(t, os.WriteFile(filepath.Join(logDir, "checkpoint"), newest, 0o644))
 	refused("the state of the log")
-	check(t, os.Remove(filepath.Join(p.dir, nameClaims)))
+	check(t, os.Remove(filepath.Join(p.dir, Name)))
 	refused("the state of the log, without claims")
 }
 
@@ -416,7 +416,7 @@ func TestDamagedTile(t *testing.T) {
 	p := newPlace(t)
 	check(t, p.start(config{}).stop())
 	p.grow(300)
-	before, err := os.ReadFile(filepath.Join(p.dir, nameClaims))
+	before, err := os.ReadFile(filepath.Join(p.dir, Name))
 	check(t, err)
 	name := filepath.Join(p.dir, "log", "tile/0/000")
 	tile, err := os.ReadFile(name)
@@ -426,7 +426,7 @@ func TestDamagedTile(t *testing.T) {
 	if r, err := p.tryStart(config{}); err == nil || !strings.Contains(err.Error(), "the log is damaged: entry 1") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
-	after, err := os.ReadFile(filepath.Join(p.dir, nameClaims))
+	after, err := os.ReadFile(filepath.Join(p.dir, Name))
 	check(t, err)
 	if !bytes.Equal(before, after) {
 		t.Error("claims were changed")

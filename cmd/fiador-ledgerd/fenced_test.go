@@ -95,10 +95,10 @@ func TestManyOpenClaims(t *testing.T) {
 	db, err := sql.Open("mysql", p.dsn)
 	check(t, err)
 	defer db.Close()
-	c := claimsOf(db, 0, nil)
-	open, err := c.load(301, newView(p.storage()))
-	if check(t, err); len(open) != 0 || c.count() != 1 {
-		t.Errorf("%d open claims behind %d", len(open), c.count())
+	c := InTable(db, 0, nil)
+	open, err := c.Load(301, newView(p.storage()))
+	if check(t, err); len(open) != 0 || c.Count() != 1 {
+		t.Errorf("%d open claims behind %d", len(open), c.Count())
 	}
 	r := p.start(config{})
 	if n := len(r.log(301)); n != 301 {

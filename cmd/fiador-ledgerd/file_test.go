@@ -26,7 +26,7 @@ func begunRun(run string) ledger.Record {
 // claimed writes a file with the claims of some runs, and returns it with their log.
 func claimed(t testing.TB, entries int) (*os.File, leafFunc) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), nameClaims))
+	f, err := os.Create(filepath.Join(t.TempDir(), Name))
 	check(t, err)
 	var leaves []tlog.Hash
 	for i := range entries {
@@ -42,16 +42,16 @@ func claimed(t testing.TB, entries int) (*os.File, leafFunc) {
 // leafFunc is a log of leaf hashes alone.
 type leafFunc func(index int64) (tlog.Hash, error)
 
-func (f leafFunc) leaf(index, _ int64) (tlog.Hash, error) { return f(index) }
-func (leafFunc) holds(int64, int64) error                 { return nil }
+func (f leafFunc) Leaf(index, _ int64) (tlog.Hash, error) { return f(index) }
+func (leafFunc) Holds(int64, int64) error                 { return nil }
 
 // BenchmarkLoad measures how fast a server reads its claims when it starts.
 func BenchmarkLoad(b *testing.B) {
 	const entries = 100_000
 	f, log := claimed(b, entries)
 	for b.Loop() {
-		c := claimsIn(f, nil)
-		if _, err := c.load(entries, log); err != nil || len(c.offsets) != entries {
+		c := InFile(f, nil)
+		if _, err := c.Load(entries, log); err != nil || len(c.offsets) != entries {
 			b.Fatal(len(c.offsets), err)
 		}
 	}
@@ -64,23 +64,23 @@ func TestFailedWrite(t *testing.T) {
 	t.Parallel()
 	const entries = 600
 	good, log := claimed(t, entries)
-	c := claimsIn(good, nil)
-	if open, err := c.load(entries, log); err != nil || len(open) > 0 || c.count() != entries {
-		t.Fatalf("%d claims, %d open: %v", c.count(), len(open), err)
+	c := InFile(good, nil)
+	if open, err := c.Load(entries, log); err != nil || len(open) > 0 || c.Count() != entries {
+		t.Fatalf("%d claims, %d open: %v", c.Count(), len(open), err)
 	}
 	readOnly, err := os.Open(good.Name())
 	check(t, err)
 	defer readOnly.Close()
 	before := &c.offsets[0]
 	c.file = readOnly
-	it, err := newItem(begunRun("run-next"))
+	it, err := NewItem(begunRun("run-next"))
 	check(t, err)
-	if err := c.write([]item{it}); err == nil || errors.Is(err, errTakenBack) {
+	if err := c.Write([]Item{it}); err == nil || errors.Is(err, ErrTakenBack) {
 		t.Errorf("write: %v", err)
 	}
 	c.file = good
-	if open, err := c.load(entries, log); err != nil || len(open) > 0 || c.count() != entries {
-		t.Errorf("%d claims, %d open: %v", c.count(), len(open), err)
+	if open, err := c.Load(entries, log); err != nil || len(open) > 0 || c.Count() != entries {
+		t.Errorf("%d claims, %d open: %v", c.Count(), len(open), err)
 	}
 	if &c.offsets[0] != before {
 		t.Error("all claims were read again")

@@ -24,7 +24,7 @@ func (p *place) grow(size int) {
 	p.t.Helper()
 	signer, err := disk.ReadKey(p.key)
 	check(p.t, err)
-	text, err := os.ReadFile(filepath.Join(p.dir, nameClaims))
+	text, err := os.ReadFile(filepath.Join(p.dir, Name))
 	check(p.t, err)
 	genesis, _, _ := bytes.Cut(text, []byte("\n"))
 	var hashes []tlog.Hash
@@ -74,7 +74,7 @@ func (p *place) grow(size int) {
 	check(p.t, err)
 	put("log/checkpoint", c.Note)
 	put("log/.state/treeState", state)
-	put(nameClaims, claimed)
+	put(Name, claimed)
 }
 
 // TestLargeTakeOver: a standby takes over a log of a million entries (in the full form), and logs

@@ -348,7 +348,7 @@ func (s *server) getRun(w http.ResponseWriter, runID string) *failure {
 	if s.writer.underway.has(runID) {
 		return busy("a record of this run is being recorded")
 	}
-	list, err := (*s.writer.claims.Load()).indexes(runID)
+	list, err := (*s.writer.claims.Load()).Indexes(runID)
 	if err != nil {
 		s.log.complain("the entries of a run cannot be found", err)
 		return storageFailed()

@@ -138,7 +138,7 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	if err := m.writer.takeLead(); err != nil {
 		return stopFirst(err)
 	}
-	if err := m.begins(ctx, &m.writer.lead.tree.reading, m.writer.lead.claims.count()); err != nil {
+	if err := m.begins(ctx, &m.writer.lead.tree.reading, m.writer.lead.claims.Count()); err != nil {
 		return err
 	}
 	return m.fill(ctx)
@@ -188,7 +188,7 @@ func (m *imports) begins(ctx context.Context, log *reading, size int64) error {
 		if e.Err != nil {
 			return e.Err
 		}
-		leaf, err := log.leaf(index, size)
+		leaf, err := log.Leaf(index, size)
 		if err != nil {
 			return err
 		}
@@ -227,19 +227,19 @@ func (m *imports) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var batch []item
+	var batch []Item
 	flush := func() error {
 		m.added += int64(len(batch))
 		err := m.writer.record(batch)
 		batch = batch[:0]
 		return err
 	}
-	if here := m.writer.lead.claims.count(); here < m.size {
+	if here := m.writer.lead.claims.Count(); here < m.size {
 		for _, e := range m.source.Lines(ctx, here) {
 			if e.Err != nil {
 				return e.Err
 			}
-			if batch = append(batch, item{e.Record, e.Line.Entry}); len(batch) < maxBatch {
+			if batch = append(batch, Item{e.Record, e.Line.Entry}); len(batch) < MaxBatch {
 				continue
 			}
 			if err := flush(); err != nil {
@@ -327,7 +327,7 @@ func (m *imports) compare() error {
 func (m *imports) sameRoot(size int64) (err error) {
 	view := newView(m.store)
 	m.tree, err = treeOf(view, m.size, size, func(index int64, entry []byte) error {
-		leaf, err := view.leaf(index, size)
+		leaf, err := view.Leaf(index, size)
 		if err == nil && leaf != ledger.LeafHash(entry) {
 			err = fmt.Errorf("entry %d of the log has not the hash of its tile", index)
 		}
@@ -364,7 +364,7 @@ func (m *imports) complete() error {
 	if err := m.writer.signable(); err != nil {
 		return err
 	}
-	if err := m.covered(m.writer.lead.claims.count()); err != nil {
+	if err := m.covered(m.writer.lead.claims.Count()); err != nil {
 		return err
 	}
 	if err := m.store.who().write(m.store); err != nil {

@@ -79,8 +79,8 @@ func (p *posix) inspect(say findings) {
 }
 
 // claimed reads as much of the claims as is there now. What follows may be half written.
-func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
-	f, err := p.root.Open(nameClaims)
+func (p *posix) claimed(_ int64, log Log) (fit int64, err error) {
+	f, err := p.root.Open(Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -96,11 +96,11 @@ func (p *posix) claimed(_ int64, log leaves) (fit int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return claimsIn(f, nil).fit(info.Size(), size, log)
+	return InFile(f, nil).Fit(info.Size(), size, log)
 }
 
 func (d *database) inspect(say findings) {
-	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
 	defer cancel()
 	var readOnly bool
 	switch err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); {
@@ -129,6 +129,6 @@ func (d *database) inspect(say findings) {
 	}
 }
 
-func (d *database) claimed(size int64, log leaves) (int64, error) {
-	return claimsOf(d.db, 0, nil).fit(size, log)
+func (d *database) claimed(size int64, log Log) (int64, error) {
+	return InTable(d.db, 0, nil).Fit(size, log)
 }

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	maxOutstanding  = 64 * maxBatch          // entries that no tile has yet
+	maxOutstanding  = 64 * MaxBatch          // entries that no tile has yet
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
 	lateWait        = 10 * time.Second       // for tiles, when many entries are in none
@@ -132,7 +132,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quo
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
 func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witness.Quorum) (*tree, error) {
-	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(maxBatch, batchAge).
+	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(MaxBatch, batchAge).
 		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
 	if w != nil {
 		options.WithWitnesses(w.Group, nil)
@@ -197,10 +197,10 @@ func (t *tree) size() (int64, error) { return t.durable() }
 
 // add adds entries in order and returns when all are durable, or when every one of them
 // has failed or is durable. The first must get index next, and the others those after it.
-func (t *tree) add(next int64, items []item) error {
+func (t *tree) add(next int64, items []Item) error {
 	made := make([]*tessera.Entry, len(items))
 	for i, it := range items {
-		made[i] = tessera.NewEntry(it.entry)
+		made[i] = tessera.NewEntry(it.Entry)
 	}
 	futures := make([]tessera.IndexFuture, len(made))
 	for i, e := range made {
@@ -224,9 +224,9 @@ func (t *tree) add(next int64, items []item) error {
 
 // addLate keeps the leaf hashes of entries until the tiles have them. It waits some time if
 // they are so many that Tessera would soon take no more.
-func (t *tree) addLate(items []item) error {
+func (t *tree) addLate(items []Item) error {
 	for _, it := range items {
-		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.entry))
+		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.Entry))
 	}
 	if len(t.late.leaves) < maxOutstanding/4 {
 		return nil
@@ -245,19 +245,19 @@ func (t *tree) addLate(items []item) error {
 // errBehind says that the bucket takes objects too slowly.
 var errBehind = errors.New("the tiles of the log are behind its entries")
 
-// leaf returns the leaf hash of an entry of the log, which has size entries.
-func (t *tree) leaf(index, size int64) (tlog.Hash, error) {
+// Leaf returns the leaf hash of an entry of the log, which has size entries.
+func (t *tree) Leaf(index, size int64) (tlog.Hash, error) {
 	if t.late == nil {
-		return t.reading.leaf(index, size)
+		return t.reading.Leaf(index, size)
 	}
 	if at := index - t.late.base; at >= 0 && at < int64(len(t.late.leaves)) {
 		return t.late.leaves[at], nil
 	}
-	return t.reading.leaf(index, min(size, t.late.base))
+	return t.reading.Leaf(index, min(size, t.late.base))
 }
 
-// leaf returns the leaf hash of an entry of the log, which has size entries.
-func (t *reading) leaf(index, size int64) (h tlog.Hash, err error) {
+// Leaf returns the leaf hash of an entry of the log, which has size entries.
+func (t *reading) Leaf(index, size int64) (h tlog.Hash, err error) {
 	n := uint64(index) / layout.TileWidth
 	width := layout.PartialTileSize(0, n, uint64(size))
 	if len(t.hashes.nodes) == 0 || t.hashes.n != n || t.hashes.width != width {
@@ -282,9 +282,9 @@ func gone(what string, err error) error {
 	return err
 }
 
-// holds says whether an entry of the log has the leaf hash that the log has for it.
-func (t *reading) holds(index, size int64) error {
-	leaf, err := t.leaf(index, size)
+// Holds says whether an entry of the log has the leaf hash that the log has for it.
+func (t *reading) Holds(index, size int64) error {
+	leaf, err := t.Leaf(index, size)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (r *rotation) record() (err error) {
 			return errors.New("the new key has signed this log before; make another with: fiador-ledgerd key")
 		}
 	}
-	size := w.lead.claims.count()
+	size := w.lead.claims.Count()
 	c, err := store.who().covered(store, size)
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func (r *rotation) record() (err error) {
 	}
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
-	rec.Stamp(time.Now(), w.lead.claims.last())
-	it, err := newItem(rec)
+	rec.Stamp(time.Now(), w.lead.claims.Last())
+	it, err := NewItem(rec)
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (r *rotation) record() (err error) {
 		return err
 	}
 	r.step("planned")
-	if err := w.lead.claims.write([]item{it}); err != nil {
+	if err := w.lead.claims.Write([]Item{it}); err != nil {
 		return err
 	}
 	r.step("claimed")
-	if err := w.lead.tree.add(size, []item{it}); err != nil {
+	if err := w.lead.tree.add(size, []Item{it}); err != nil {
 		return err
 	}
 	r.step("added")
-	if err := w.lead.claims.settled([]item{it}); err != nil {
+	if err := w.lead.claims.Settled([]Item{it}); err != nil {
 		return err
 	}
 	_, err = store.who().covered(store, size+1)
@@ -118,7 +118,7 @@ func (r *rotation) record() (err error) {
 }
 
 // plan keeps what origin.json becomes when the record is in the log.
-func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it item) error {
+func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it Item) error {
 	tree, err := treeOf(&t.reading, c.Size, c.Size, nil)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it item) er
 	if tree.Root() != c.Root {
 		return fmt.Errorf("the entries of the log do not lead to its checkpoint over %d entries; put the log back from a copy", c.Size)
 	}
-	tree.Append(ledger.LeafHash(it.entry), nil)
+	tree.Append(ledger.LeafHash(it.Entry), nil)
 	seal, err := r.old.Seal(tree.Size, tree.Root())
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (r *rotation) begin() (int64, error) {
 		return 0, errors.Join(stopFirst(err), w.giveUp())
 	}
 	r.step("begun")
-	_, err = store.who().covered(store, w.lead.claims.count())
+	_, err = store.who().covered(store, w.lead.claims.Count())
 	keys := store.who().keys
 	return keys[len(keys)-1].Size, errors.Join(err, w.giveUp())
 }

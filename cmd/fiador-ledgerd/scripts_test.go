@@ -173,17 +173,17 @@ func (s *servers) adopt(p *place) {
 	check(s.t, err)
 	text, err := os.ReadFile(filepath.Join(s.folder, "ledger.jsonl"))
 	check(s.t, err)
-	var items []item
+	var items []Item
 	for line := range bytes.Lines(text) {
 		l, err := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 		check(s.t, err)
-		it, err := parseItem(l.Entry)
+		it, err := ParseItem(l.Entry)
 		check(s.t, err)
 		items = append(items, it)
 	}
 	writer := newWriter(store, signer, time.Now, log, nil)
 	check(s.t, writer.takeLead())
-	check(s.t, writer.record(items[writer.lead.claims.count():]))
+	check(s.t, writer.record(items[writer.lead.claims.Count():]))
 	blobs, err := filepath.Glob(filepath.Join(s.folder, "evidence/sha256/*/*"))
 	check(s.t, err)
 	for _, name := range blobs {

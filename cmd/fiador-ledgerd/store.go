@@ -48,7 +48,7 @@ type storage interface {
 	// inspect says what is known of the place, and whether a server writes.
 	inspect(say findings)
 	// claimed returns how many leading entries of a log of a size have a claim that fits.
-	claimed(size int64, log leaves) (int64, error)
+	claimed(size int64, log Log) (int64, error)
 }
 
 // findings are what is said of a place: what is right, what a person should know, and what is
@@ -62,7 +62,7 @@ type findings interface {
 // lead is the right to write to a log, and what is written.
 type lead struct {
 	tree   *tree
-	claims claims
+	claims Store
 	fresh  bool         // the log is new, and may have no genesis yet
 	finish func() error // marks a new log as complete
 	unlock func() error
@@ -81,7 +81,7 @@ func (l *lead) isLost() bool {
 
 // close gives the right back when a checkpoint covers all entries, if it has not been lost.
 func (l *lead) close() error {
-	return errors.Join(l.tree.close(l.isLost()), l.claims.close(), l.unlock())
+	return errors.Join(l.tree.close(l.isLost()), l.claims.Close(), l.unlock())
 }
 
 // blobTime is the time for a blob in either direction.
@@ -109,7 +109,7 @@ type posix struct {
 	identity
 	root     *os.Root
 	dir      string
-	followed *fileClaims // while another server writes
+	followed *File // while another server writes
 }
 
 // openPosix opens the folder of a log, or makes it.
@@ -161,7 +161,7 @@ func (p *posix) readOrigin(leading bool) error {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains([]string{nameLock, nameClaims, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
+		if !slices.Contains([]string{nameLock, Name, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
 			return errNotEmpty
 		}
 	}
@@ -359,7 +359,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err := errors.Join(p.root.RemoveAll(nameIncoming), p.root.MkdirAll(nameIncoming, 0o755), p.root.MkdirAll(nameEvidence, 0o755), p.sync("evidence")); err != nil {
 		return fail(err)
 	}
-	file, err := p.root.OpenFile(nameClaims, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := p.root.OpenFile(Name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err == nil {
 		err = p.sync(".")
 	}
@@ -373,27 +373,27 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
-	claims := claimsIn(file, p.followed)
+	known := InFile(file, p.followed)
 	p.followed = nil
-	return &lead{tree: t, claims: claims, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
+	return &lead{tree: t, claims: known, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
 
 // follow reads what the server that writes has claimed so far. When this server takes over, it
 // has to read the rest alone. What goes wrong here is found when it takes over.
 func (p *posix) follow() {
 	if p.followed == nil {
-		file, err := p.root.Open(nameClaims)
+		file, err := p.root.Open(Name)
 		if err != nil {
 			return
 		}
-		p.followed = claimsIn(file, nil)
+		p.followed = InFile(file, nil)
 	}
 	text, err := p.resource("checkpoint")
 	if err != nil {
 		return
 	}
 	if c, err := ledger.ParseCheckpoint(text); err == nil {
-		_, _ = p.followed.read(c.Size, newView(p)) // claims that no checkpoint covers yet end it with an error
+		_, _ = p.followed.Read(c.Size, newView(p)) // claims that no checkpoint covers yet end it with an error
 	}
 }
 

@@ -44,26 +44,26 @@ func loads(t *testing.T, l *lead) {
 	t.Helper()
 	size, err := l.tree.size()
 	check(t, err)
-	open, err := l.claims.load(size, l.tree)
-	if check(t, err); len(open) > 0 || l.claims.count() != size {
-		t.Fatalf("%d claims of %d entries, and %d open ones", l.claims.count(), size, len(open))
+	open, err := l.claims.Load(size, l.tree)
+	if check(t, err); len(open) > 0 || l.claims.Count() != size {
+		t.Fatalf("%d claims of %d entries, and %d open ones", l.claims.Count(), size, len(open))
 	}
 }
 
 // record makes records entries of a log, and waits for their checkpoint.
 func record(t *testing.T, store *posix, l *lead, records ...ledger.Record) {
 	t.Helper()
-	var items []item
+	var items []Item
 	for _, r := range records {
-		r.Stamp(time.Now(), l.claims.last())
-		it, err := newItem(r)
+		r.Stamp(time.Now(), l.claims.Last())
+		it, err := NewItem(r)
 		check(t, err)
 		items = append(items, it)
 	}
-	size := l.claims.count()
-	check(t, l.claims.write(items))
+	size := l.claims.Count()
+	check(t, l.claims.Write(items))
 	check(t, l.tree.add(size, items))
-	check(t, l.claims.settled(items))
+	check(t, l.claims.Settled(items))
 	check(t, l.finish())
 	_, err := store.covered(store, size+int64(len(items)))
 	check(t, err)
@@ -94,7 +94,7 @@ func TestFollow(t *testing.T) {
 		if _, err := store.lead(nil); !errors.Is(err, errBusy) {
 			t.Fatalf("the right to write: %v", err)
 		}
-		if n := store.followed.count(); n != size {
+		if n := store.followed.Count(); n != size {
 			t.Errorf("%d claims were followed, and not %d", n, size)
 		}
 	}
@@ -109,7 +109,7 @@ func TestFollow(t *testing.T) {
 	follows(standby, 4)
 	check(t, l.close())
 	l = begins(t, standby)
-	if n := l.claims.count(); n != 4 {
+	if n := l.claims.Count(); n != 4 {
 		t.Errorf("the leader knows %d claims", n)
 	}
 	loads(t, l)
@@ -117,13 +117,13 @@ func TestFollow(t *testing.T) {
 	follows(second, 4)
 	check(t, l.close())
 	// Another file with the same text: what was read of the first is not used.
-	name := filepath.Join(dir, nameClaims)
+	name := filepath.Join(dir, Name)
 	text, err := os.ReadFile(name)
 	check(t, err)
 	check(t, os.Remove(name))
 	check(t, os.WriteFile(name, text, 0o644))
 	l = begins(t, second)
-	if n := l.claims.count(); n != 0 {
+	if n := l.claims.Count(); n != 0 {
 		t.Errorf("the leader knows %d claims of another file", n)
 	}
 	loads(t, l)
@@ -275,10 +275,10 @@ func BenchmarkAdd(b *testing.B) {
 			}
 			next := int64(0)
 			for b.Loop() {
-				batch := make([]item, size)
+				batch := make([]Item, size)
 				for i := range batch {
-					batch[i].entry = make([]byte, 800)
-					_, _ = rand.Read(batch[i].entry)
+					batch[i].Entry = make([]byte, 800)
+					_, _ = rand.Read(batch[i].Entry)
 				}
 				if err := t.add(next, batch); err != nil {
 					b.Fatal(err)

@@ -14,10 +14,10 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// tableClaims are the claims of a log in a database. A claim is a row with the index that its
+// Table has the claims of a log in a database. A claim is a row with the index that its
 // entry is going to get. FiadorLog.settled says how many of them the log has for certain; it is
 // written with the next claims. Rows behind it are open.
-type tableClaims struct {
+type Table struct {
 	db    *sql.DB
 	epoch int64
 	lose  func() error // is called when another server has a higher epoch
@@ -27,21 +27,21 @@ type tableClaims struct {
 	doubted atomic.Bool // a claim is not what the log has; a reader may find that too
 }
 
-// claimsOf returns the claims of the log in a database, for the writer of an epoch. lose is called
+// InTable returns the claims of the log in a database, for the writer of an epoch. lose is called
 // when another one has a higher epoch, and says so; who writes nothing needs neither.
-func claimsOf(db *sql.DB, epoch int64, lose func() error) *tableClaims {
-	return &tableClaims{db: db, epoch: epoch, lose: lose}
+func InTable(db *sql.DB, epoch int64, lose func() error) *Table {
+	return &Table{db: db, epoch: epoch, lose: lose}
 }
 
-func (c *tableClaims) count() int64 { return c.placed.Load() }
-func (c *tableClaims) last() string { return c.latest }
-func (c *tableClaims) close() error { return nil }
-func (c *tableClaims) doubt()       { c.doubted.Store(true) }
+func (c *Table) Count() int64 { return c.placed.Load() }
+func (c *Table) Last() string { return c.latest }
+func (c *Table) Close() error { return nil }
+func (c *Table) Doubt()       { c.doubted.Store(true) }
 
-// load looks at the number of claims and at the last one. If they are not those of the log, or
+// Load looks at the number of claims and at the last one. If they are not those of the log, or
 // if a claim is in doubt, it begins at the first entry, and settle makes all claims again.
-func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 6*databaseTime)
+func (c *Table) Load(size int64, log Log) (open []Item, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*QueryTime)
 	defer cancel()
 	var settled, rows int64
 	var latest string
@@ -61,9 +61,9 @@ func (c *tableClaims) load(size int64, log leaves) (open []item, err error) {
 		if err := c.db.QueryRowContext(ctx, "SELECT leaf FROM FiadorClaims WHERE idx = ?", settled-1).Scan(&leaf); err != nil {
 			return nil, err
 		}
-		h, err := log.leaf(settled-1, size)
+		h, err := log.Leaf(settled-1, size)
 		if err == nil && [tlog.HashSize]byte(h) != toHash(leaf) {
-			err, sound = log.holds(settled-1, size), false
+			err, sound = log.Holds(settled-1, size), false
 		}
 		if err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func toHash(b []byte) (h [tlog.HashSize]byte) { copy(h[:], b); return h }
 
 // behind returns the claims from an index on that are not those of the log there. When all
 // claims are being made again, most of them are; it reads a page at a time.
-func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err error) {
+func (c *Table) behind(index, size int64, log Log) (open []Item, err error) {
 	for len(open) < maxOpen {
 		page, whole, err := c.page(index)
 		if err != nil {
@@ -93,7 +93,7 @@ func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err er
 		}
 		for _, row := range page {
 			if row.index < size {
-				h, err := log.leaf(row.index, size)
+				h, err := log.Leaf(row.index, size)
 				if err != nil {
 					return nil, err
 				}
@@ -101,7 +101,7 @@ func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err er
 					continue
 				}
 			}
-			it, err := parseItem(row.entry)
+			it, err := ParseItem(row.entry)
 			if err != nil {
 				return open, nil
 			}
@@ -116,10 +116,10 @@ func (c *tableClaims) behind(index, size int64, log leaves) (open []item, err er
 }
 
 const (
-	databaseTime = 10 * time.Second // for a query
+	QueryTime = 10 * time.Second // for a query of a database
 
-	pageRows = 4 * maxBatch
-	maxOpen  = 4 * maxBatch // a server leaves at most a batch that the log does not have
+	pageRows = 4 * MaxBatch
+	maxOpen  = 4 * MaxBatch // a server leaves at most a batch that the log does not have
 )
 
 // row is a claim as it is stored.
@@ -130,8 +130,8 @@ type row struct {
 }
 
 // page reads claims from an index on, and says whether there may be more.
-func (c *tableClaims) page(index int64) (list []row, whole bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+func (c *Table) page(index int64) (list []row, whole bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
 	defer cancel()
 	rows, err := c.db.QueryContext(ctx, "SELECT idx, leaf, entry FROM FiadorClaims WHERE idx >= ? ORDER BY idx LIMIT ?", index, pageRows)
 	if err != nil {
@@ -150,9 +150,9 @@ func (c *tableClaims) page(index int64) (list []row, whole bool, err error) {
 	return list, len(list) == pageRows, rows.Err()
 }
 
-// of reads all runs at once. A byte-identical repeat of an entry is left out.
-func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
-	found := map[string][]entry{}
+// Of reads all runs at once. A byte-identical repeat of an entry is left out.
+func (c *Table) Of(runIDs []string) (map[string][]Entry, error) {
+	found := map[string][]Entry{}
 	if len(runIDs) == 0 {
 		return found, nil
 	}
@@ -161,8 +161,8 @@ func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
 		key := keyOf(run)
 		args = append(args, key[:])
 	}
-	args = append(args, c.count())
-	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+	args = append(args, c.Count())
+	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
 	defer cancel()
 	rows, err := c.db.QueryContext(ctx, "SELECT idx, entry FROM FiadorClaims WHERE run IN ("+placeholders("?", len(runIDs))+") AND idx < ? ORDER BY idx", args...)
 	if err != nil {
@@ -170,42 +170,42 @@ func (c *tableClaims) of(runIDs []string) (map[string][]entry, error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var e entry
+		var e Entry
 		var text []byte
-		if err := rows.Scan(&e.index, &text); err != nil {
+		if err := rows.Scan(&e.Index, &text); err != nil {
 			return nil, err
 		}
-		if e.item, err = parseItem(text); err != nil {
-			c.doubt()
-			return nil, fmt.Errorf("the claim of entry %d was changed: %w", e.index, err)
+		if e.Item, err = ParseItem(text); err != nil {
+			c.Doubt()
+			return nil, fmt.Errorf("the claim of entry %d was changed: %w", e.Index, err)
 		}
-		run := e.record.RunID
-		if !slices.ContainsFunc(found[run], func(o entry) bool { return string(o.entry) == string(e.entry) }) {
+		run := e.Record.RunID
+		if !slices.ContainsFunc(found[run], func(o Entry) bool { return string(o.Entry) == string(e.Entry) }) {
 			found[run] = append(found[run], e)
 		}
 	}
 	return found, rows.Err()
 }
 
-func (c *tableClaims) indexes(runID string) ([]int64, error) {
-	found, err := c.of([]string{runID})
+func (c *Table) Indexes(runID string) ([]int64, error) {
+	found, err := c.Of([]string{runID})
 	list := []int64{}
 	for _, e := range found[runID] {
-		list = append(list, e.index)
+		list = append(list, e.Index)
 	}
 	return list, err
 }
 
-// write writes claims in one transaction, and with them how many the log has. The row that it
+// Write writes claims in one transaction, and with them how many the log has. The row that it
 // changes first is locked until its end, and says whether another server writes now.
-func (c *tableClaims) write(items []item) error {
-	ctx, cancel := context.WithTimeout(context.Background(), databaseTime)
+func (c *Table) Write(items []Item) error {
+	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
 	defer cancel()
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errTakenBack, err)
+		return fmt.Errorf("%w: %w", ErrTakenBack, err)
 	}
-	first := c.count()
+	first := c.Count()
 	result, err := tx.ExecContext(ctx, "UPDATE FiadorLog SET settled = ?, latest = ? WHERE id = 0 AND epoch = ?", first, c.latest, c.epoch)
 	if err == nil {
 		var rows int64
@@ -216,28 +216,28 @@ func (c *tableClaims) write(items []item) error {
 	if err == nil {
 		args := make([]any, 0, 4*len(items))
 		for i, it := range items {
-			key, leaf := keyOf(it.record.RunID), ledger.LeafHash(it.entry)
-			args = append(args, first+int64(i), key[:], leaf[:], it.entry)
+			key, leaf := keyOf(it.Record.RunID), ledger.LeafHash(it.Entry)
+			args = append(args, first+int64(i), key[:], leaf[:], it.Entry)
 		}
 		_, err = tx.ExecContext(ctx, "REPLACE INTO FiadorClaims (idx, run, leaf, entry) VALUES "+placeholders("(?,?,?,?)", len(items)), args...)
 	}
 	if err != nil {
 		_ = tx.Rollback() // a connection that ends is rolled back too
-		return fmt.Errorf("%w: %w", errTakenBack, err)
+		return fmt.Errorf("%w: %w", ErrTakenBack, err)
 	}
 	return tx.Commit() // after an error nobody knows; settle looks
 }
 
-func (c *tableClaims) settled(items []item) error {
+func (c *Table) Settled(items []Item) error {
 	for _, it := range items {
-		c.latest = max(c.latest, it.record.Timestamp)
+		c.latest = max(c.latest, it.Record.Timestamp)
 	}
 	c.placed.Add(int64(len(items)))
 	return nil
 }
 
-// fit compares the leaf hashes of all claims up to a size.
-func (c *tableClaims) fit(size int64, log leaves) (fit int64, err error) {
+// Fit compares the leaf hashes of all claims up to a size.
+func (c *Table) Fit(size int64, log Log) (fit int64, err error) {
 	rows, err := c.db.Query("SELECT leaf FROM FiadorClaims WHERE idx < ? ORDER BY idx", size)
 	if err != nil {
 		return 0, err
@@ -248,7 +248,7 @@ func (c *tableClaims) fit(size int64, log leaves) (fit int64, err error) {
 		if err := rows.Scan(&leaf); err != nil {
 			return 0, err
 		}
-		if h, err := log.leaf(fit, size); err != nil || toHash(leaf) != [32]byte(h) {
+		if h, err := log.Leaf(fit, size); err != nil || toHash(leaf) != [32]byte(h) {
 			return fit, err
 		}
 		fit++

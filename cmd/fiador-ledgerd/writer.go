@@ -32,7 +32,7 @@ type writer struct {
 	underway underway
 	ended    chan struct{} // closed when run returns
 	state    atomic.Int32
-	claims   atomic.Pointer[claims] // of the lead, for reading
+	claims   atomic.Pointer[Store] // of the lead, for reading
 
 	lead *lead    // nil while another server writes
 	held []*draft // for the next batch
@@ -204,7 +204,7 @@ func (w *writer) batches(ctx context.Context) {
 				return
 			}
 		}
-		for len(batch) < maxBatch && len(w.drafts) > 0 {
+		for len(batch) < MaxBatch && len(w.drafts) > 0 {
 			batch = append(batch, <-w.drafts)
 		}
 		if err := w.write(batch); err != nil {
@@ -213,7 +213,7 @@ func (w *writer) batches(ctx context.Context) {
 				w.become(stateStandby)
 				return
 			}
-			if !errors.Is(err, errTakenBack) {
+			if !errors.Is(err, ErrTakenBack) {
 				w.become(stateAfter(err))
 				return
 			}
@@ -238,12 +238,12 @@ func tilesBehind() *failure { return busy("the tiles of the log are behind its e
 
 // batch is what becomes entries of the log together.
 type batch struct {
-	items  []item
+	items  []Item
 	first  int64      // the index that the first gets
 	drafts [][]*draft // those that each item answers
 	byRun  map[string]int
 
-	recorded map[string][]entry // by run id, what the log has already
+	recorded map[string][]Entry // by run id, what the log has already
 }
 
 // write makes one batch of drafts entries of the log, and answers them.
@@ -252,14 +252,14 @@ func (w *writer) write(drafts []*draft) error {
 		fail(err, drafts)
 		return err
 	}
-	b := &batch{first: w.lead.claims.count(), byRun: map[string]int{}}
+	b := &batch{first: w.lead.claims.Count(), byRun: map[string]int{}}
 	now := w.now()
 	runs := make([]string, len(drafts))
 	for i, d := range drafts {
 		runs[i] = d.record.RunID
 	}
 	var err error
-	if b.recorded, err = w.lead.claims.of(runs); err != nil {
+	if b.recorded, err = w.lead.claims.Of(runs); err != nil {
 		fail(err, drafts)
 		return err
 	}
@@ -276,7 +276,7 @@ func (w *writer) write(drafts []*draft) error {
 	}
 	for i, it := range b.items {
 		for n, d := range b.drafts[i] {
-			w.answer(d, entry{b.first + int64(i), it}, n > 0)
+			w.answer(d, Entry{b.first + int64(i), it}, n > 0)
 		}
 	}
 	return nil
@@ -300,7 +300,7 @@ func fail(err error, lists ...[]*draft) {
 func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 	rec := d.record
 	if i, ok := b.byRun[rec.RunID]; ok {
-		if same, err := rec.After(b.items[i].record, b.first+int64(i)); same && err == nil {
+		if same, err := rec.After(b.items[i].Record, b.first+int64(i)); same && err == nil {
 			b.drafts[i] = append(b.drafts[i], d)
 		} else {
 			w.held = append(w.held, d) // Tessera may take the entries of one batch in another order
@@ -321,8 +321,8 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		d.end(outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}})
 		return nil
 	}
-	rec.Stamp(now, w.lead.claims.last())
-	it, err := newItem(rec)
+	rec.Stamp(now, w.lead.claims.Last())
+	it, err := NewItem(rec)
 	if err != nil {
 		d.end(outcome{failure: notRecord(err)})
 		return nil
@@ -334,19 +334,19 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 
 // recorded says whether the log has a record already, and at which of the entries of its
 // run. It returns ErrConflict or ErrEnded if the record cannot follow them.
-func (w *writer) recorded(rec ledger.Record, of []entry) (first entry, again bool, err error) {
+func (w *writer) recorded(rec ledger.Record, of []Entry) (first Entry, again bool, err error) {
 	for _, old := range of {
-		h, err := w.lead.tree.leaf(old.index, w.lead.claims.count())
+		h, err := w.lead.tree.Leaf(old.Index, w.lead.claims.Count())
 		if err != nil {
-			return entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.index, err)
+			return Entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.Index, err)
 		}
-		if h != ledger.LeafHash(old.entry) {
-			w.lead.claims.doubt()
-			return entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.index)
+		if h != ledger.LeafHash(old.Entry) {
+			w.lead.claims.Doubt()
+			return Entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.Index)
 		}
-		same, err := rec.After(old.record, old.index)
+		same, err := rec.After(old.Record, old.Index)
 		if err != nil {
-			return entry{}, false, err
+			return Entry{}, false, err
 		}
 		if same && !again {
 			first, again = old, true
@@ -356,35 +356,35 @@ func (w *writer) recorded(rec ledger.Record, of []entry) (first entry, again boo
 }
 
 // answer gives a draft the ack of a durable entry.
-func (w *writer) answer(d *draft, e entry, again bool) {
-	ack, err := w.signer.Ack(e.index, ledger.LeafHash(e.entry))
+func (w *writer) answer(d *draft, e Entry, again bool) {
+	ack, err := w.signer.Ack(e.Index, ledger.LeafHash(e.Entry))
 	if err != nil {
 		w.log.printf("an ack was not signed: %v", err)
 		d.end(outcome{failure: storageFailed()})
 		return
 	}
-	d.end(outcome{again: again, index: e.index, entry: e.entry, ack: ack.Note})
+	d.end(outcome{again: again, index: e.Index, entry: e.Entry, ack: ack.Note})
 }
 
 // record claims entries, adds them to the log and marks the claims with their indexes.
-func (w *writer) record(items []item) error {
+func (w *writer) record(items []Item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	if err := w.lead.claims.write(items); err != nil {
+	if err := w.lead.claims.Write(items); err != nil {
 		return err
 	}
-	if err := w.lead.tree.add(w.lead.claims.count(), items); err != nil {
+	if err := w.lead.tree.add(w.lead.claims.Count(), items); err != nil {
 		return err
 	}
-	return w.lead.claims.settled(items)
+	return w.lead.claims.Settled(items)
 }
 
 // settle brings claims and log together, and makes the writer ready. Whatever the log has
 // beyond the indexes of the claims gets its index; claims that the log does not have are
 // added to it. A new log gets its genesis.
 func (w *writer) settle() error {
-	claims, tree := w.lead.claims, w.lead.tree
+	kept, tree := w.lead.claims, w.lead.tree
 	size, err := tree.size()
 	if err != nil {
 		return err
@@ -392,7 +392,7 @@ func (w *writer) settle() error {
 	if size < tree.signed {
 		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back; put back the newest one", size, tree.signed)
 	}
-	open, err := claims.load(size, tree)
+	open, err := kept.Load(size, tree)
 	if err != nil {
 		return err
 	}
@@ -408,11 +408,11 @@ func (w *writer) settle() error {
 		}
 		genesis := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: w.signer.Origin(), Key: w.signer.Verifier().String()}
 		genesis.Stamp(w.now(), "")
-		it, err := newItem(genesis)
+		it, err := NewItem(genesis)
 		if err != nil {
 			return err
 		}
-		open = []item{it}
+		open = []Item{it}
 	}
 	if err := w.begunByKey(open, size); err != nil {
 		return err
@@ -420,7 +420,7 @@ func (w *writer) settle() error {
 	if err := w.record(open); err != nil {
 		return err
 	}
-	if w.lead.fresh && claims.count() > 1 {
+	if w.lead.fresh && kept.Count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
 	}
 	if err := tree.witnessed(w.log.complain); err != nil {
@@ -433,18 +433,18 @@ func (w *writer) settle() error {
 	if err := w.signable(); err != nil {
 		return err
 	}
-	w.claims.Store(&claims)
+	w.claims.Store(&kept)
 	w.become(stateWriting)
 	return nil
 }
 
 // begunByKey refuses a new log whose genesis names another key: a server with that key was
 // killed before it wrote origin.json.
-func (w *writer) begunByKey(open []item, size int64) error {
+func (w *writer) begunByKey(open []Item, size int64) error {
 	if !w.lead.fresh {
 		return nil
 	}
-	var genesis item
+	var genesis Item
 	if size == 0 {
 		genesis = open[0]
 	} else {
@@ -452,11 +452,11 @@ func (w *writer) begunByKey(open []item, size int64) error {
 		if err != nil {
 			return err
 		}
-		if genesis, err = parseItem(entry); err != nil {
+		if genesis, err = ParseItem(entry); err != nil {
 			return err
 		}
 	}
-	if key := genesis.record.Key; key != w.signer.Verifier().String() {
+	if key := genesis.Record.Key; key != w.signer.Verifier().String() {
 		return &otherKey{w.signer.Origin(), key}
 	}
 	return nil
@@ -465,7 +465,7 @@ func (w *writer) begunByKey(open []item, size int64) error {
 // signable adds a record if the log ends with the rotation to the key, which cannot sign that
 // tree. So the key signs a checkpoint over all entries.
 func (w *writer) signable() error {
-	keys, count := w.store.who().keys, w.lead.claims.count()
+	keys, count := w.store.who().keys, w.lead.claims.Count()
 	switch since := keys[len(keys)-1].Size; {
 	case since <= count:
 		return nil
@@ -473,43 +473,43 @@ func (w *writer) signable() error {
 		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back; put back the newest one", count, since)
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
-	repair.Stamp(w.now(), w.lead.claims.last())
-	it, err := newItem(repair)
+	repair.Stamp(w.now(), w.lead.claims.Last())
+	it, err := NewItem(repair)
 	if err != nil {
 		return err
 	}
-	return w.record([]item{it})
+	return w.record([]Item{it})
 }
 
 // adopt claims the entries of the log that have no claim with an index, and returns the
 // open claims that are not among them. It drops those that cannot follow any more, and those
 // of a rotation.
-func (w *writer) adopt(open []item, size int64) ([]item, error) {
-	claims, tree := w.lead.claims, w.lead.tree
-	var found []item
+func (w *writer) adopt(open []Item, size int64) ([]Item, error) {
+	kept, tree := w.lead.claims, w.lead.tree
+	var found []Item
 	flush := func() error {
 		if len(found) == 0 {
 			return nil
 		}
-		if err := claims.write(found); err != nil {
+		if err := kept.Write(found); err != nil {
 			return err
 		}
-		err := claims.settled(found)
+		err := kept.Settled(found)
 		found = nil
 		return err
 	}
-	err := tree.entries(claims.count(), size, func(index int64, entry []byte) error {
-		it, err := parseItem(entry)
+	err := tree.entries(kept.Count(), size, func(index int64, entry []byte) error {
+		it, err := ParseItem(entry)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		if h, err := tree.leaf(index, size); err != nil || h != ledger.LeafHash(entry) {
+		if h, err := tree.Leaf(index, size); err != nil || h != ledger.LeafHash(entry) {
 			return errors.Join(fmt.Errorf("entry %d of the log is not the one of its tree", index), err)
 		}
-		if i := slices.IndexFunc(open, func(o item) bool { return bytes.Equal(o.entry, entry) }); i >= 0 {
+		if i := slices.IndexFunc(open, func(o Item) bool { return bytes.Equal(o.Entry, entry) }); i >= 0 {
 			open = slices.Delete(open, i, i+1)
 		}
-		if found = append(found, it); len(found) < maxBatch {
+		if found = append(found, it); len(found) < MaxBatch {
 			return nil
 		}
 		return flush()
@@ -522,21 +522,21 @@ func (w *writer) adopt(open []item, size int64) ([]item, error) {
 	}
 	runs := make([]string, len(open))
 	for i, o := range open {
-		runs[i] = o.record.RunID
+		runs[i] = o.Record.RunID
 	}
-	of, err := claims.of(runs)
+	of, err := kept.Of(runs)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(open, func(o item) bool {
-		waits := o.record.Kind == ledger.KindGenesis || o.record.Kind.OfRun() || o.record.Kind == ledger.KindRepair
-		if !waits || o.record.Timestamp < claims.last() {
+	return slices.DeleteFunc(open, func(o Item) bool {
+		waits := o.Record.Kind == ledger.KindGenesis || o.Record.Kind.OfRun() || o.Record.Kind == ledger.KindRepair
+		if !waits || o.Record.Timestamp < kept.Last() {
 			return true
 		}
-		if o.record.Kind == ledger.KindRepair {
+		if o.Record.Kind == ledger.KindRepair {
 			return false // it may still come from the writer before, and is then a repeat
 		}
-		_, same, failed := w.recorded(o.record, of[o.record.RunID])
+		_, same, failed := w.recorded(o.Record, of[o.Record.RunID])
 		unfit := errors.Is(failed, ledger.ErrConflict) || errors.Is(failed, ledger.ErrEnded)
 		if failed != nil && !unfit {
 			err = failed

@@ -52,9 +52,9 @@ func draftOf(run string) *draft {
 }
 
 // unwritable are claims that cannot be written, and perhaps not be taken back.
-type unwritable struct{ claims }
+type unwritable struct{ Store }
 
-func (unwritable) write([]item) error { return errors.New("the file is read-only") }
+func (unwritable) Write([]Item) error { return errors.New("the file is read-only") }
 
 // TestClaimsCannotBeWritten: nothing is promised or added to the log without its claim.
 func TestClaimsCannotBeWritten(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTooManyWait(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	said := map[string]int{}
-	for i := range maxWaiting + 2*maxBatch {
+	for i := range maxWaiting + 2*MaxBatch {
 		all.Go(func() {
 			out := w.submit(ctx, draftOf(fmt.Sprintf("run-%d", i)))
 			mu.Lock()
