@@ -12,6 +12,7 @@ import (
 
 	"github.com/transparency-dev/tessera/api/layout"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -197,7 +198,7 @@ func sameKeys(a, b ledger.Keys) bool {
 }
 
 // claims compares the claims with the log.
-func (c *checker) claims(store storage, size int64, log Log) {
+func (c *checker) claims(store storage, size int64, log claims.Log) {
 	fit, err := store.claimed(size, log)
 	switch {
 	case err != nil:

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 )
 
 func (p *place) checkArgs() []string {
@@ -58,9 +60,9 @@ func TestCheck(t *testing.T) {
 		{"another key", "another key signs now", func(p *place) { p.key = next }},
 		{"an import", "an import into this log has not ended", func(p *place) { check(t, os.WriteFile(filepath.Join(p.dir, nameImport), nil, 0o644)) }},
 		{"a claim", "they fit the log up to entry 2, of 4", func(p *place) {
-			p.change(Name, func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
+			p.change(claims.Name, func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},
-		{"no claims", "they fit the log up to entry 0, of 4", func(p *place) { check(t, os.Remove(filepath.Join(p.dir, Name))) }},
+		{"no claims", "they fit the log up to entry 0, of 4", func(p *place) { check(t, os.Remove(filepath.Join(p.dir, claims.Name))) }},
 		{"an entry", "do not lead to its root", func(p *place) {
 			p.change("log/tile/entries/000.p/4", func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 )
 
 // claimsFile changes the claims of a log whose server has ended.
 func (p *place) claimsFile(change func(text []byte) []byte) {
 	p.t.Helper()
-	name := filepath.Join(p.dir, Name)
+	name := filepath.Join(p.dir, claims.Name)
 	text, err := os.ReadFile(name)
 	check(p.t, err)
 	check(p.t, os.WriteFile(name, change(text), 0o644))
@@ -92,7 +94,7 @@ func TestClaims(t *testing.T) {
 		p.same(runs, 0)
 	})
 	t.Run("a log without a claims file", func(t *testing.T) {
-		check(t, os.Remove(filepath.Join(p.dir, Name)))
+		check(t, os.Remove(filepath.Join(p.dir, claims.Name)))
 		p.same(runs, 0)
 	})
 }

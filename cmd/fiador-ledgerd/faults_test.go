@@ -16,6 +16,7 @@ import (
 
 	"github.com/transparency-dev/tessera"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -238,7 +239,7 @@ func TestOldCopy(t *testing.T) {
 	refused("the folder of the log")
 	check(t, os.WriteFile(filepath.Join(logDir, "checkpoint"), newest, 0o644))
 	refused("the state of the log")
-	check(t, os.Remove(filepath.Join(p.dir, Name)))
+	check(t, os.Remove(filepath.Join(p.dir, claims.Name)))
 	refused("the state of the log, without claims")
 }
 
@@ -416,7 +417,7 @@ func TestDamagedTile(t *testing.T) {
 	p := newPlace(t)
 	check(t, p.start(config{}).stop())
 	p.grow(300)
-	before, err := os.ReadFile(filepath.Join(p.dir, Name))
+	before, err := os.ReadFile(filepath.Join(p.dir, claims.Name))
 	check(t, err)
 	name := filepath.Join(p.dir, "log", "tile/0/000")
 	tile, err := os.ReadFile(name)
@@ -426,7 +427,7 @@ func TestDamagedTile(t *testing.T) {
 	if r, err := p.tryStart(config{}); err == nil || !strings.Contains(err.Error(), "the log is damaged: entry 1") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
-	after, err := os.ReadFile(filepath.Join(p.dir, Name))
+	after, err := os.ReadFile(filepath.Join(p.dir, claims.Name))
 	check(t, err)
 	if !bytes.Equal(before, after) {
 		t.Error("claims were changed")

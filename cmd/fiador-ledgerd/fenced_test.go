@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/transparency-dev/tessera"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 )
 
 // posts sends records of several runs at once.
@@ -95,7 +97,7 @@ func TestManyOpenClaims(t *testing.T) {
 	db, err := sql.Open("mysql", p.dsn)
 	check(t, err)
 	defer db.Close()
-	c := InTable(db, 0, nil)
+	c := claims.InTable(db, 0, nil)
 	open, err := c.Load(301, newView(p.storage()))
 	if check(t, err); len(open) != 0 || c.Count() != 1 {
 		t.Errorf("%d open claims behind %d", len(open), c.Count())

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -24,7 +25,7 @@ func (p *place) grow(size int) {
 	p.t.Helper()
 	signer, err := disk.ReadKey(p.key)
 	check(p.t, err)
-	text, err := os.ReadFile(filepath.Join(p.dir, Name))
+	text, err := os.ReadFile(filepath.Join(p.dir, claims.Name))
 	check(p.t, err)
 	genesis, _, _ := bytes.Cut(text, []byte("\n"))
 	var hashes []tlog.Hash
@@ -74,7 +75,7 @@ func (p *place) grow(size int) {
 	check(p.t, err)
 	put("log/checkpoint", c.Note)
 	put("log/.state/treeState", state)
-	put(Name, claimed)
+	put(claims.Name, claimed)
 }
 
 // TestLargeTakeOver: a standby takes over a log of a million entries (in the full form), and logs

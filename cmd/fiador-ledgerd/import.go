@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -227,7 +228,7 @@ func (m *imports) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var batch []Item
+	var batch []claims.Item
 	flush := func() error {
 		m.added += int64(len(batch))
 		err := m.writer.record(batch)
@@ -239,7 +240,7 @@ func (m *imports) fill(ctx context.Context) error {
 			if e.Err != nil {
 				return e.Err
 			}
-			if batch = append(batch, Item{e.Record, e.Line.Entry}); len(batch) < MaxBatch {
+			if batch = append(batch, claims.Item{Record: e.Record, Entry: e.Line.Entry}); len(batch) < claims.MaxBatch {
 				continue
 			}
 			if err := flush(); err != nil {

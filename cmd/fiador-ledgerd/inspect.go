@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/ledger/disk"
 )
 
@@ -79,8 +80,8 @@ func (p *posix) inspect(say findings) {
 }
 
 // claimed reads as much of the claims as is there now. What follows may be half written.
-func (p *posix) claimed(_ int64, log Log) (fit int64, err error) {
-	f, err := p.root.Open(Name)
+func (p *posix) claimed(_ int64, log claims.Log) (fit int64, err error) {
+	f, err := p.root.Open(claims.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -96,11 +97,11 @@ func (p *posix) claimed(_ int64, log Log) (fit int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return InFile(f, nil).Fit(info.Size(), size, log)
+	return claims.InFile(f, nil).Fit(info.Size(), size, log)
 }
 
 func (d *database) inspect(say findings) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	var readOnly bool
 	switch err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); {
@@ -129,6 +130,6 @@ func (d *database) inspect(say findings) {
 	}
 }
 
-func (d *database) claimed(size int64, log Log) (int64, error) {
-	return InTable(d.db, 0, nil).Fit(size, log)
+func (d *database) claimed(size int64, log claims.Log) (int64, error) {
+	return claims.InTable(d.db, 0, nil).Fit(size, log)
 }

@@ -25,12 +25,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"k8s.io/klog/v2"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
 
 const (
-	maxOutstanding  = 64 * MaxBatch          // entries that no tile has yet
+	maxOutstanding  = 64 * claims.MaxBatch   // entries that no tile has yet
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
 	lateWait        = 10 * time.Second       // for tiles, when many entries are in none
@@ -132,7 +133,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quo
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
 func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witness.Quorum) (*tree, error) {
-	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(MaxBatch, batchAge).
+	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(claims.MaxBatch, batchAge).
 		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
 	if w != nil {
 		options.WithWitnesses(w.Group, nil)
@@ -197,7 +198,7 @@ func (t *tree) size() (int64, error) { return t.durable() }
 
 // add adds entries in order and returns when all are durable, or when every one of them
 // has failed or is durable. The first must get index next, and the others those after it.
-func (t *tree) add(next int64, items []Item) error {
+func (t *tree) add(next int64, items []claims.Item) error {
 	made := make([]*tessera.Entry, len(items))
 	for i, it := range items {
 		made[i] = tessera.NewEntry(it.Entry)
@@ -224,7 +225,7 @@ func (t *tree) add(next int64, items []Item) error {
 
 // addLate keeps the leaf hashes of entries until the tiles have them. It waits some time if
 // they are so many that Tessera would soon take no more.
-func (t *tree) addLate(items []Item) error {
+func (t *tree) addLate(items []claims.Item) error {
 	for _, it := range items {
 		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.Entry))
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
 )
@@ -108,7 +109,7 @@ func connectDatabase(dsn, s3 string, id identity, do func(context.Context, *sql.
 	if d.db, err = d.open(idleSession); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	if err = do(ctx, d.db); err == nil {
 		d.bucket, err = openBucket(s3)
@@ -141,7 +142,7 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 		c.Passwd = os.Getenv(envPassword)
 	}
 	c.InterpolateParams, c.ClientFoundRows = true, true
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = 5*time.Second, QueryTime, QueryTime
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = 5*time.Second, claims.QueryTime, claims.QueryTime
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
@@ -168,7 +169,7 @@ func (d *database) open(idle int) (*sql.DB, error) {
 func (d *database) who() *identity { return &d.identity }
 
 func (d *database) document(name string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	var text []byte
 	err := d.db.QueryRowContext(ctx, "SELECT text FROM FiadorDocuments WHERE name = ?", name).Scan(&text)
@@ -185,7 +186,7 @@ func (d *database) document(name string) ([]byte, error) {
 }
 
 func (d *database) setDocument(name string, text []byte) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -223,7 +224,7 @@ func (d *database) size() (int64, error) {
 }
 
 func (d *database) state() (tree tlog.Tree, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	var root []byte
 	err = d.db.QueryRowContext(ctx, "SELECT seq, rootHash FROM IntCoord WHERE id = 0").Scan(&tree.N, &root)
@@ -236,7 +237,7 @@ func (d *database) state() (tree tlog.Tree, err error) {
 
 // sizes returns how many entries are durable, and how many of them are in the tiles.
 func (d *database) sizes() (next, integrated int64, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	row := d.db.QueryRowContext(ctx, "SELECT s.next, i.seq FROM SeqCoord s, IntCoord i WHERE s.id = 0 AND i.id = 0")
 	err = row.Scan(&next, &integrated)
@@ -277,13 +278,13 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &lead{tree: t, claims: InTable(d.db, d.epoch, l.superseded), fresh: d.fresh,
+	return &lead{tree: t, claims: claims.InTable(d.db, d.epoch, l.superseded), fresh: d.fresh,
 		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
 }
 
 // newEpoch raises the number of the writer. It waits for a transaction of the writer before.
 func (d *database) newEpoch() (epoch int64, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), QueryTime)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	if err := d.durable(ctx); err != nil {
 		return 0, err
@@ -339,7 +340,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 
 // integrated waits until the tiles have all durable entries.
 func (d *database) integrated(t *tree, l *lock) (int64, error) {
-	for end := time.Now().Add(QueryTime); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(claims.QueryTime); ; time.Sleep(50 * time.Millisecond) {
 		next, integrated, err := d.sizes()
 		switch {
 		case err != nil:
@@ -432,7 +433,7 @@ func (d *database) lock() (*lock, error) {
 	l := &lock{lines: newLines(), db: db, lost: make(chan struct{})}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.fence = l.held
-	ctx, cancel := context.WithTimeout(l.ctx, QueryTime)
+	ctx, cancel := context.WithTimeout(l.ctx, claims.QueryTime)
 	defer cancel()
 	var got sql.NullInt64
 	err = db.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)").Scan(&got)

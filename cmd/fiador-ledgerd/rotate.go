@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -94,7 +95,7 @@ func (r *rotation) record() (err error) {
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
 	rec.Stamp(time.Now(), w.lead.claims.Last())
-	it, err := NewItem(rec)
+	it, err := claims.NewItem(rec)
 	if err != nil {
 		return err
 	}
@@ -102,15 +103,15 @@ func (r *rotation) record() (err error) {
 		return err
 	}
 	r.step("planned")
-	if err := w.lead.claims.Write([]Item{it}); err != nil {
+	if err := w.lead.claims.Write([]claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("claimed")
-	if err := w.lead.tree.add(size, []Item{it}); err != nil {
+	if err := w.lead.tree.add(size, []claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("added")
-	if err := w.lead.claims.Settled([]Item{it}); err != nil {
+	if err := w.lead.claims.Settled([]claims.Item{it}); err != nil {
 		return err
 	}
 	_, err = store.who().covered(store, size+1)
@@ -118,7 +119,7 @@ func (r *rotation) record() (err error) {
 }
 
 // plan keeps what origin.json becomes when the record is in the log.
-func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it Item) error {
+func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it claims.Item) error {
 	tree, err := treeOf(&t.reading, c.Size, c.Size, nil)
 	if err != nil {
 		return err

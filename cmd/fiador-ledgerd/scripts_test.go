@@ -21,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -173,11 +174,11 @@ func (s *servers) adopt(p *place) {
 	check(s.t, err)
 	text, err := os.ReadFile(filepath.Join(s.folder, "ledger.jsonl"))
 	check(s.t, err)
-	var items []Item
+	var items []claims.Item
 	for line := range bytes.Lines(text) {
 		l, err := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 		check(s.t, err)
-		it, err := ParseItem(l.Entry)
+		it, err := claims.ParseItem(l.Entry)
 		check(s.t, err)
 		items = append(items, it)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -48,7 +49,7 @@ type storage interface {
 	// inspect says what is known of the place, and whether a server writes.
 	inspect(say findings)
 	// claimed returns how many leading entries of a log of a size have a claim that fits.
-	claimed(size int64, log Log) (int64, error)
+	claimed(size int64, log claims.Log) (int64, error)
 }
 
 // findings are what is said of a place: what is right, what a person should know, and what is
@@ -62,7 +63,7 @@ type findings interface {
 // lead is the right to write to a log, and what is written.
 type lead struct {
 	tree   *tree
-	claims Store
+	claims claims.Store
 	fresh  bool         // the log is new, and may have no genesis yet
 	finish func() error // marks a new log as complete
 	unlock func() error
@@ -109,7 +110,7 @@ type posix struct {
 	identity
 	root     *os.Root
 	dir      string
-	followed *File // while another server writes
+	followed *claims.File // while another server writes
 }
 
 // openPosix opens the folder of a log, or makes it.
@@ -161,7 +162,7 @@ func (p *posix) readOrigin(leading bool) error {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains([]string{nameLock, Name, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
+		if !slices.Contains([]string{nameLock, claims.Name, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
 			return errNotEmpty
 		}
 	}
@@ -359,7 +360,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err := errors.Join(p.root.RemoveAll(nameIncoming), p.root.MkdirAll(nameIncoming, 0o755), p.root.MkdirAll(nameEvidence, 0o755), p.sync("evidence")); err != nil {
 		return fail(err)
 	}
-	file, err := p.root.OpenFile(Name, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := p.root.OpenFile(claims.Name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err == nil {
 		err = p.sync(".")
 	}
@@ -373,7 +374,7 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
-	known := InFile(file, p.followed)
+	known := claims.InFile(file, p.followed)
 	p.followed = nil
 	return &lead{tree: t, claims: known, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
@@ -382,11 +383,11 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 // has to read the rest alone. What goes wrong here is found when it takes over.
 func (p *posix) follow() {
 	if p.followed == nil {
-		file, err := p.root.Open(Name)
+		file, err := p.root.Open(claims.Name)
 		if err != nil {
 			return
 		}
-		p.followed = InFile(file, nil)
+		p.followed = claims.InFile(file, nil)
 	}
 	text, err := p.resource("checkpoint")
 	if err != nil {

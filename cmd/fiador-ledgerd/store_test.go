@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -53,10 +54,10 @@ func loads(t *testing.T, l *lead) {
 // record makes records entries of a log, and waits for their checkpoint.
 func record(t *testing.T, store *posix, l *lead, records ...ledger.Record) {
 	t.Helper()
-	var items []Item
+	var items []claims.Item
 	for _, r := range records {
 		r.Stamp(time.Now(), l.claims.Last())
-		it, err := NewItem(r)
+		it, err := claims.NewItem(r)
 		check(t, err)
 		items = append(items, it)
 	}
@@ -117,7 +118,7 @@ func TestFollow(t *testing.T) {
 	follows(second, 4)
 	check(t, l.close())
 	// Another file with the same text: what was read of the first is not used.
-	name := filepath.Join(dir, Name)
+	name := filepath.Join(dir, claims.Name)
 	text, err := os.ReadFile(name)
 	check(t, err)
 	check(t, os.Remove(name))
@@ -275,7 +276,7 @@ func BenchmarkAdd(b *testing.B) {
 			}
 			next := int64(0)
 			for b.Loop() {
-				batch := make([]Item, size)
+				batch := make([]claims.Item, size)
 				for i := range batch {
 					batch[i].Entry = make([]byte, 800)
 					_, _ = rand.Read(batch[i].Entry)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 )
 
 // traced is a system call of a server. A sync counts when it ends, and any other when it begins.
@@ -73,14 +75,14 @@ func TestSyncs(t *testing.T) {
 		{"the folder above", "fsync", filepath.Dir(p.dir), ""},
 		{"the folder", "fsync", p.dir, ""},
 		{"the size that an earlier server left", "fsync", state, ""},
-		{"the end of the claims is cut off", "ftruncate", filepath.Join(p.dir, Name), ""},
+		{"the end of the claims is cut off", "ftruncate", filepath.Join(p.dir, claims.Name), ""},
 		{"the content of the blob", "fsync", filepath.Join(p.dir, "evidence/incoming") + "/", ""},
 		{"the blob gets its name", "renameat", filepath.Join(p.dir, "evidence/incoming"), ""},
 		{"the name of the blob", "fsync", filepath.Dir(name), ""},
 		{"the folder of that", "fsync", filepath.Join(p.dir, "evidence/sha256"), ""},
 		{"the answer to the blob", "write", "", "HTTP/1.1 204"},
-		{"the claim", "pwrite64", filepath.Join(p.dir, Name), ""},
-		{"the claim's sync", "fsync", filepath.Join(p.dir, Name), ""},
+		{"the claim", "pwrite64", filepath.Join(p.dir, claims.Name), ""},
+		{"the claim's sync", "fsync", filepath.Join(p.dir, claims.Name), ""},
 		{"the bundle", "fsync", filepath.Join(p.dir, "log", "tile/entries"), ""},
 		{"the tile", "fsync", filepath.Join(p.dir, "log", "tile/0"), ""},
 		{"the size", "fsync", state, ""},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/transparency-dev/tessera"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -32,7 +33,7 @@ type writer struct {
 	underway underway
 	ended    chan struct{} // closed when run returns
 	state    atomic.Int32
-	claims   atomic.Pointer[Store] // of the lead, for reading
+	claims   atomic.Pointer[claims.Store] // of the lead, for reading
 
 	lead *lead    // nil while another server writes
 	held []*draft // for the next batch
@@ -204,7 +205,7 @@ func (w *writer) batches(ctx context.Context) {
 				return
 			}
 		}
-		for len(batch) < MaxBatch && len(w.drafts) > 0 {
+		for len(batch) < claims.MaxBatch && len(w.drafts) > 0 {
 			batch = append(batch, <-w.drafts)
 		}
 		if err := w.write(batch); err != nil {
@@ -213,7 +214,7 @@ func (w *writer) batches(ctx context.Context) {
 				w.become(stateStandby)
 				return
 			}
-			if !errors.Is(err, ErrTakenBack) {
+			if !errors.Is(err, claims.ErrTakenBack) {
 				w.become(stateAfter(err))
 				return
 			}
@@ -238,12 +239,12 @@ func tilesBehind() *failure { return busy("the tiles of the log are behind its e
 
 // batch is what becomes entries of the log together.
 type batch struct {
-	items  []Item
+	items  []claims.Item
 	first  int64      // the index that the first gets
 	drafts [][]*draft // those that each item answers
 	byRun  map[string]int
 
-	recorded map[string][]Entry // by run id, what the log has already
+	recorded map[string][]claims.Entry // by run id, what the log has already
 }
 
 // write makes one batch of drafts entries of the log, and answers them.
@@ -276,7 +277,7 @@ func (w *writer) write(drafts []*draft) error {
 	}
 	for i, it := range b.items {
 		for n, d := range b.drafts[i] {
-			w.answer(d, Entry{b.first + int64(i), it}, n > 0)
+			w.answer(d, claims.Entry{Index: b.first + int64(i), Item: it}, n > 0)
 		}
 	}
 	return nil
@@ -322,7 +323,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		return nil
 	}
 	rec.Stamp(now, w.lead.claims.Last())
-	it, err := NewItem(rec)
+	it, err := claims.NewItem(rec)
 	if err != nil {
 		d.end(outcome{failure: notRecord(err)})
 		return nil
@@ -334,19 +335,19 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 
 // recorded says whether the log has a record already, and at which of the entries of its
 // run. It returns ErrConflict or ErrEnded if the record cannot follow them.
-func (w *writer) recorded(rec ledger.Record, of []Entry) (first Entry, again bool, err error) {
+func (w *writer) recorded(rec ledger.Record, of []claims.Entry) (first claims.Entry, again bool, err error) {
 	for _, old := range of {
 		h, err := w.lead.tree.Leaf(old.Index, w.lead.claims.Count())
 		if err != nil {
-			return Entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.Index, err)
+			return claims.Entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.Index, err)
 		}
 		if h != ledger.LeafHash(old.Entry) {
 			w.lead.claims.Doubt()
-			return Entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.Index)
+			return claims.Entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.Index)
 		}
 		same, err := rec.After(old.Record, old.Index)
 		if err != nil {
-			return Entry{}, false, err
+			return claims.Entry{}, false, err
 		}
 		if same && !again {
 			first, again = old, true
@@ -356,7 +357,7 @@ func (w *writer) recorded(rec ledger.Record, of []Entry) (first Entry, again boo
 }
 
 // answer gives a draft the ack of a durable entry.
-func (w *writer) answer(d *draft, e Entry, again bool) {
+func (w *writer) answer(d *draft, e claims.Entry, again bool) {
 	ack, err := w.signer.Ack(e.Index, ledger.LeafHash(e.Entry))
 	if err != nil {
 		w.log.printf("an ack was not signed: %v", err)
@@ -367,7 +368,7 @@ func (w *writer) answer(d *draft, e Entry, again bool) {
 }
 
 // record claims entries, adds them to the log and marks the claims with their indexes.
-func (w *writer) record(items []Item) error {
+func (w *writer) record(items []claims.Item) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -408,11 +409,11 @@ func (w *writer) settle() error {
 		}
 		genesis := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: w.signer.Origin(), Key: w.signer.Verifier().String()}
 		genesis.Stamp(w.now(), "")
-		it, err := NewItem(genesis)
+		it, err := claims.NewItem(genesis)
 		if err != nil {
 			return err
 		}
-		open = []Item{it}
+		open = []claims.Item{it}
 	}
 	if err := w.begunByKey(open, size); err != nil {
 		return err
@@ -440,11 +441,11 @@ func (w *writer) settle() error {
 
 // begunByKey refuses a new log whose genesis names another key: a server with that key was
 // killed before it wrote origin.json.
-func (w *writer) begunByKey(open []Item, size int64) error {
+func (w *writer) begunByKey(open []claims.Item, size int64) error {
 	if !w.lead.fresh {
 		return nil
 	}
-	var genesis Item
+	var genesis claims.Item
 	if size == 0 {
 		genesis = open[0]
 	} else {
@@ -452,12 +453,12 @@ func (w *writer) begunByKey(open []Item, size int64) error {
 		if err != nil {
 			return err
 		}
-		if genesis, err = ParseItem(entry); err != nil {
+		if genesis, err = claims.ParseItem(entry); err != nil {
 			return err
 		}
 	}
 	if key := genesis.Record.Key; key != w.signer.Verifier().String() {
-		return &otherKey{w.signer.Origin(), key}
+		return &otherKey{origin: w.signer.Origin(), now: key}
 	}
 	return nil
 }
@@ -474,19 +475,19 @@ func (w *writer) signable() error {
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
 	repair.Stamp(w.now(), w.lead.claims.Last())
-	it, err := NewItem(repair)
+	it, err := claims.NewItem(repair)
 	if err != nil {
 		return err
 	}
-	return w.record([]Item{it})
+	return w.record([]claims.Item{it})
 }
 
 // adopt claims the entries of the log that have no claim with an index, and returns the
 // open claims that are not among them. It drops those that cannot follow any more, and those
 // of a rotation.
-func (w *writer) adopt(open []Item, size int64) ([]Item, error) {
+func (w *writer) adopt(open []claims.Item, size int64) ([]claims.Item, error) {
 	kept, tree := w.lead.claims, w.lead.tree
-	var found []Item
+	var found []claims.Item
 	flush := func() error {
 		if len(found) == 0 {
 			return nil
@@ -499,17 +500,17 @@ func (w *writer) adopt(open []Item, size int64) ([]Item, error) {
 		return err
 	}
 	err := tree.entries(kept.Count(), size, func(index int64, entry []byte) error {
-		it, err := ParseItem(entry)
+		it, err := claims.ParseItem(entry)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		if h, err := tree.Leaf(index, size); err != nil || h != ledger.LeafHash(entry) {
 			return errors.Join(fmt.Errorf("entry %d of the log is not the one of its tree", index), err)
 		}
-		if i := slices.IndexFunc(open, func(o Item) bool { return bytes.Equal(o.Entry, entry) }); i >= 0 {
+		if i := slices.IndexFunc(open, func(o claims.Item) bool { return bytes.Equal(o.Entry, entry) }); i >= 0 {
 			open = slices.Delete(open, i, i+1)
 		}
-		if found = append(found, it); len(found) < MaxBatch {
+		if found = append(found, it); len(found) < claims.MaxBatch {
 			return nil
 		}
 		return flush()
@@ -528,7 +529,7 @@ func (w *writer) adopt(open []Item, size int64) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(open, func(o Item) bool {
+	return slices.DeleteFunc(open, func(o claims.Item) bool {
 		waits := o.Record.Kind == ledger.KindGenesis || o.Record.Kind.OfRun() || o.Record.Kind == ledger.KindRepair
 		if !waits || o.Record.Timestamp < kept.Last() {
 			return true

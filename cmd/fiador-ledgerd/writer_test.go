@@ -13,6 +13,7 @@ import (
 
 	"github.com/transparency-dev/tessera"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -52,9 +53,9 @@ func draftOf(run string) *draft {
 }
 
 // unwritable are claims that cannot be written, and perhaps not be taken back.
-type unwritable struct{ Store }
+type unwritable struct{ claims.Store }
 
-func (unwritable) Write([]Item) error { return errors.New("the file is read-only") }
+func (unwritable) Write([]claims.Item) error { return errors.New("the file is read-only") }
 
 // TestClaimsCannotBeWritten: nothing is promised or added to the log without its claim.
 func TestClaimsCannotBeWritten(t *testing.T) {
@@ -115,7 +116,7 @@ func TestTooManyWait(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	said := map[string]int{}
-	for i := range maxWaiting + 2*MaxBatch {
+	for i := range maxWaiting + 2*claims.MaxBatch {
 		all.Go(func() {
 			out := w.submit(ctx, draftOf(fmt.Sprintf("run-%d", i)))
 			mu.Lock()

@@ -1,4 +1,4 @@
-package main
+package claims
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Store has the claims of a log, which say which entry the log has, or is about to get, for every run id. They are
-// durable before their entries are added to the log.
+// Store has the claims of a log. They say which entry the log has, or is about to get, for every
+// run id, and are durable before their entries are added to the log.
 type Store interface {
 	// Load reads the claims and returns those without index. It stops at the first claim
 	// whose leaf hash is not the one of the log. settle writes again what follows.
