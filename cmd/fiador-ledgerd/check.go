@@ -22,12 +22,12 @@ type checker struct {
 	bad int // findings that stop the log, or show that it is damaged
 }
 
-// ok says what is right, and note what a person should know.
-func (c *checker) ok(what, format string, args ...any)   { c.line("ok  ", what, format, args) }
-func (c *checker) note(what, format string, args ...any) { c.line("note", what, format, args) }
+// OK says what is right, and note what a person should know.
+func (c *checker) OK(what, format string, args ...any)   { c.line("ok  ", what, format, args) }
+func (c *checker) Note(what, format string, args ...any) { c.line("note", what, format, args) }
 
-// fault says what is wrong, with a remedy.
-func (c *checker) fault(what, format string, args ...any) {
+// Fault says what is wrong, with a remedy.
+func (c *checker) Fault(what, format string, args ...any) {
 	c.bad++
 	c.line("BAD ", what, format, args)
 }
@@ -50,16 +50,16 @@ func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Tim
 		return err
 	}
 	c := &checker{out: stdout}
-	store, err := w.look(looking(signer), log)
+	store, err := w.look(Looking(signer), log)
 	switch {
-	case errors.Is(err, errNoLog) && w.posix != "":
-		inspectParent(w.posix, c)
+	case errors.Is(err, ErrNoLog) && w.posix != "":
+		InspectParent(w.posix, c)
 	case err != nil:
 		return err
 	default:
-		store.inspect(c)
+		store.Inspect(c)
 		c.identity(store)
-		if !store.who().fresh {
+		if !store.Who().Fresh {
 			c.entries(store, now())
 		}
 	}
@@ -70,61 +70,61 @@ func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Tim
 }
 
 // identity compares the key with origin.json.
-func (c *checker) identity(store storage) {
-	d := store.who()
-	own := d.signer.Verifier().String()
-	if _, err := store.document(nameImport); err == nil {
-		c.fault("import", "an import into this log has not ended: run the same import again")
+func (c *checker) identity(store Storage) {
+	d := store.Who()
+	own := d.Signer.Verifier().String()
+	if _, err := store.Document(NameImport); err == nil {
+		c.Fault("import", "an import into this log has not ended: run the same import again")
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		c.fault("import", "%v", err)
+		c.Fault("import", "%v", err)
 	}
-	if err := contradicted(store); err != nil {
-		c.fault("witness", "%v", err)
+	if err := Contradicted(store); err != nil {
+		c.Fault("witness", "%v", err)
 	}
-	switch planned, err := d.planned(store); {
+	switch planned, err := d.Planned(store); {
 	case err != nil:
-		c.fault("rotation", "%v", err)
+		c.Fault("rotation", "%v", err)
 	case planned != nil:
-		c.note("rotation", "a rotation was interrupted: run it again, or start a server with either key, which says which one it needs")
+		c.Note("rotation", "a rotation was interrupted: run it again, or start a server with either key, which says which one it needs")
 	}
 	switch {
-	case d.fresh:
-		c.note("origin", "there is no log yet; fiador-ledgerd serve makes it")
-	case d.keys.Origin() != d.signer.Origin():
-		c.fault("origin", "origin.json is of the log %q, and the key of %q: name the storage of this log", d.keys.Origin(), d.signer.Origin())
-	case d.keys.Now().String() != own:
-		c.fault("key", "origin.json says that another key signs now: %s; use the private key that belongs to it", d.keys.Now())
+	case d.Fresh:
+		c.Note("origin", "there is no log yet; fiador-ledgerd serve makes it")
+	case d.Keys.Origin() != d.Signer.Origin():
+		c.Fault("origin", "origin.json is of the log %q, and the key of %q: name the storage of this log", d.Keys.Origin(), d.Signer.Origin())
+	case d.Keys.Now().String() != own:
+		c.Fault("key", "origin.json says that another key signs now: %s; use the private key that belongs to it", d.Keys.Now())
 	default:
-		c.ok("key", "it signs for %q, from %d entries on, as origin.json says", d.signer.Origin(), d.keys[len(d.keys)-1].Size)
+		c.OK("key", "it signs for %q, from %d entries on, as origin.json says", d.Signer.Origin(), d.Keys[len(d.Keys)-1].Size)
 	}
 }
 
 // entries reads the whole log, up to the size that it has now.
-func (c *checker) entries(store storage, now time.Time) {
-	note, noteErr := store.resource(layout.CheckpointPath) // before the size, which is then not smaller
-	size, err := store.size()
-	for end := time.Now().Add(lastCheckpoint); err == nil && size == 0 && time.Now().Before(end); size, err = store.size() {
+func (c *checker) entries(store Storage, now time.Time) {
+	note, noteErr := store.Resource(layout.CheckpointPath) // before the size, which is then not smaller
+	size, err := store.Size()
+	for end := time.Now().Add(LastCheckpoint); err == nil && size == 0 && time.Now().Before(end); size, err = store.Size() {
 		time.Sleep(20 * time.Millisecond) // the first entry is perhaps in no tile yet
 	}
 	if err == nil && size == 0 {
 		err = errors.New("it has none, and origin.json says that it had: put the log back from a copy")
 	}
 	if err != nil {
-		c.fault("entries", "%v", err)
+		c.Fault("entries", "%v", err)
 		return
 	}
 	var promise ledger.Checkpoint
 	if noteErr == nil {
 		if promise, noteErr = ledger.ParseCheckpoint(note); noteErr == nil && promise.Size > 0 {
-			promise, noteErr = store.who().keys.OpenCheckpoint(note)
+			promise, noteErr = store.Who().Keys.OpenCheckpoint(note)
 		}
 	}
 	var tree ledger.Range
 	var keys ledger.Keys
 	var last ledger.Record
 	rooted := false
-	view := newView(store)
-	err = view.entries(0, size, func(index int64, entry []byte) error {
+	view := NewView(store)
+	err = view.Entries(0, size, func(index int64, entry []byte) error {
 		rec, err := ledger.ParseRecord(entry)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
@@ -139,10 +139,10 @@ func (c *checker) entries(store storage, now time.Time) {
 		return nil
 	})
 	if err != nil {
-		c.fault("entries", "%v; put the log back from one copy", err)
+		c.Fault("entries", "%v; put the log back from one copy", err)
 		return
 	}
-	c.ok("entries", "%d entries can be read", size)
+	c.OK("entries", "%d entries can be read", size)
 	c.checkpoint(promise, noteErr, size, rooted)
 	c.clock(last, now)
 	c.records(store, keys, size)
@@ -153,15 +153,15 @@ func (c *checker) entries(store storage, now time.Time) {
 func (c *checker) checkpoint(promise ledger.Checkpoint, noteErr error, size int64, rooted bool) {
 	switch {
 	case errors.Is(noteErr, fs.ErrNotExist) || noteErr == nil && promise.Size == 0:
-		c.note("checkpoint", "there is none yet; a server signs one")
+		c.Note("checkpoint", "there is none yet; a server signs one")
 	case noteErr != nil:
-		c.fault("checkpoint", "%v", noteErr)
+		c.Fault("checkpoint", "%v", noteErr)
 	case promise.Size > size:
-		c.fault("checkpoint", "it promises %d entries, and the log has %d: an old copy was put back; put the newest back", promise.Size, size)
+		c.Fault("checkpoint", "it promises %d entries, and the log has %d: an old copy was put back; put the newest back", promise.Size, size)
 	case !rooted:
-		c.fault("checkpoint", "the entries do not lead to its root at %d entries: put the log back from one copy", promise.Size)
+		c.Fault("checkpoint", "the entries do not lead to its root at %d entries: put the log back from one copy", promise.Size)
 	default:
-		c.ok("checkpoint", "its root is the one of the first %d entries; %d wait for the next one", promise.Size, size-promise.Size)
+		c.OK("checkpoint", "its root is the one of the first %d entries; %d wait for the next one", promise.Size, size-promise.Size)
 	}
 }
 
@@ -170,27 +170,27 @@ func (c *checker) clock(last ledger.Record, now time.Time) {
 	switch behind := last.Time().Sub(now); {
 	case last.Timestamp == "":
 	case behind > time.Second:
-		c.fault("clock", "it says %s, and the last entry is of %s: set the clock, or every record says how far it is behind", ledger.Timestamp(now), last.Timestamp)
+		c.Fault("clock", "it says %s, and the last entry is of %s: set the clock, or every record says how far it is behind", ledger.Timestamp(now), last.Timestamp)
 	default:
-		c.ok("clock", "it says %s, and the last entry is of %s", ledger.Timestamp(now), last.Timestamp)
+		c.OK("clock", "it says %s, and the last entry is of %s", ledger.Timestamp(now), last.Timestamp)
 		if last.ClockBehindMS > 0 {
-			c.note("clock", "it was %d ms behind at the last entry", last.ClockBehindMS)
+			c.Note("clock", "it was %d ms behind at the last entry", last.ClockBehindMS)
 		}
 	}
 }
 
 // records compares the keys that the records of a log of a size name with origin.json, or with
 // what it becomes when a rotation is ended. A server may have added the last key meanwhile.
-func (c *checker) records(store storage, named ledger.Keys, size int64) {
-	has := store.who().keys
+func (c *checker) records(store Storage, named ledger.Keys, size int64) {
+	has := store.Who().Keys
 	for len(has) > 0 && has[len(has)-1].Size > size+1 {
 		has = has[:len(has)-1]
 	}
-	planned, err := store.who().planned(store)
+	planned, err := store.Who().Planned(store)
 	if sameKeys(has, named) || err == nil && sameKeys(planned, named) {
 		return
 	}
-	c.fault("origin", "origin.json has %d keys for these entries, and the records name %d or other ones: put origin.json back from a copy", len(has), len(named))
+	c.Fault("origin", "origin.json has %d keys for these entries, and the records name %d or other ones: put origin.json back from a copy", len(has), len(named))
 }
 
 func sameKeys(a, b ledger.Keys) bool {
@@ -198,14 +198,14 @@ func sameKeys(a, b ledger.Keys) bool {
 }
 
 // claims compares the claims with the log.
-func (c *checker) claims(store storage, size int64, log claims.Log) {
-	fit, err := store.claimed(size, log)
+func (c *checker) claims(store Storage, size int64, log claims.Log) {
+	fit, err := store.Claimed(size, log)
 	switch {
 	case err != nil:
-		c.fault("claims", "%v", err)
+		c.Fault("claims", "%v", err)
 	case fit < size:
-		c.fault("claims", "they fit the log up to entry %d, of %d: a part was lost or changed; the next start makes them again from the log", fit, size)
+		c.Fault("claims", "they fit the log up to entry %d, of %d: a part was lost or changed; the next start makes them again from the log", fit, size)
 	default:
-		c.ok("claims", "all %d entries have their claims", size)
+		c.OK("claims", "all %d entries have their claims", size)
 	}
 }

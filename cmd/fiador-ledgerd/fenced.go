@@ -29,7 +29,7 @@ func (f fenced) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		end()
 		if f.lines.life.Err() != nil {
-			err = errors.Join(errLost, err)
+			err = errors.Join(ErrLost, err)
 		}
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (l *lines) dsn(c *mysql.Config) string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.life.Err() != nil {
-			return nil, errors.Join(errLost, conn.Close())
+			return nil, errors.Join(ErrLost, conn.Close())
 		}
 		own := &line{conn, l}
 		l.open[own] = true
@@ -83,7 +83,7 @@ func (l *lines) dsn(c *mysql.Config) string {
 	return own.FormatDSN()
 }
 
-var errLost = errors.New("this server has not the lock any more")
+var ErrLost = errors.New("this server has not the lock any more")
 
 // hangUp ends all connections and takes no new ones.
 func (l *lines) hangUp() {

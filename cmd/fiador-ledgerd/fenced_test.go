@@ -98,7 +98,7 @@ func TestManyOpenClaims(t *testing.T) {
 	check(t, err)
 	defer db.Close()
 	c := claims.InTable(db, 0, nil)
-	open, err := c.Load(301, newView(p.storage()))
+	open, err := c.Load(301, NewView(p.storage()))
 	if check(t, err); len(open) != 0 || c.Count() != 1 {
 		t.Errorf("%d open claims behind %d", len(open), c.Count())
 	}
@@ -172,17 +172,17 @@ func TestFence(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
 	d, other := p.storage(), p.storage()
-	first, err := d.lead(nil)
+	first, err := d.Lead(nil)
 	check(t, err)
-	check(t, d.setDocument(nameImport, []byte("{}")))
-	check(t, d.setDocument(nameImport, nil))
+	check(t, d.SetDocument(NameImport, []byte("{}")))
+	check(t, d.SetDocument(NameImport, nil))
 	p.takeLock()
-	<-first.lost
-	second, err := other.lead(nil)
+	<-first.Lost
+	second, err := other.Lead(nil)
 	check(t, err)
-	if err := d.setDocument(nameImport, []byte("{}")); !errors.Is(err, errLost) {
+	if err := d.SetDocument(NameImport, []byte("{}")); !errors.Is(err, ErrLost) {
 		t.Errorf("a document: %v", err)
 	}
-	check(t, other.setDocument(nameImport, nil))
-	check(t, errors.Join(first.close(), second.close()))
+	check(t, other.SetDocument(NameImport, nil))
+	check(t, errors.Join(first.Close(), second.Close()))
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(stormClient) != "" {
 		os.Exit(runStormClient(os.Stdin, os.Stderr))
 	}
-	quiet(nothing)
+	Quiet(nothing)
 	status := rehearsal.Tests{M: m}.Run()
 	stopServices()
 	os.Exit(status)

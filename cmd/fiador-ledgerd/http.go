@@ -37,7 +37,7 @@ const (
 
 // server answers requests.
 type server struct {
-	store   storage
+	store   Storage
 	writer  *writer
 	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[tokens.Clients]
@@ -109,7 +109,7 @@ type (
 func (s *server) httpServer() *http.Server {
 	return &http.Server{
 		Handler: s, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		ReadTimeout: blobTime, WriteTimeout: 2 * blobTime,
+		ReadTimeout: BlobTime, WriteTimeout: 2 * BlobTime,
 		ErrorLog: discard(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }
@@ -235,7 +235,7 @@ func (s *server) checkpoint() (ledger.Checkpoint, *failure) {
 }
 
 func (s *server) readCheckpoint() (ledger.Checkpoint, *failure) {
-	text, err := s.store.resource("checkpoint")
+	text, err := s.store.Resource("checkpoint")
 	if errors.Is(err, fs.ErrNotExist) {
 		return ledger.Checkpoint{}, busy("the log has no checkpoint yet")
 	}
@@ -255,7 +255,7 @@ func (s *server) readCheckpoint() (ledger.Checkpoint, *failure) {
 
 // getOrigin sends origin.json. Another server may have changed it since this one started.
 func (s *server) getOrigin(w http.ResponseWriter) *failure {
-	text, err := s.store.document(ledger.NameOrigin)
+	text, err := s.store.Document(ledger.NameOrigin)
 	if errors.Is(err, fs.ErrNotExist) {
 		return busy("the log has no entry yet")
 	}
@@ -328,14 +328,14 @@ func (s *server) getTile(w http.ResponseWriter, path string) *failure {
 // readTile reads a tile, or the start of a wider one: Tessera makes tiles as wide as the
 // tree was after each batch, and removes them when they are full.
 func (s *server) readTile(t, covered tlog.Tile) ([]byte, error) {
-	b, err := s.store.resource(ledger.TilePath(t))
+	b, err := s.store.Resource(ledger.TilePath(t))
 	for _, width := range []int{covered.W, ledger.TileWidth} {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
 		covered.W = width
-		if b, err = s.store.resource(ledger.TilePath(covered)); err == nil {
-			return start(t, b)
+		if b, err = s.store.Resource(ledger.TilePath(covered)); err == nil {
+			return Part(t, b)
 		}
 	}
 	return nil, err
@@ -366,7 +366,7 @@ func (s *server) getBlob(w http.ResponseWriter, r *http.Request, digits string) 
 		return busy("too many blobs are read and written")
 	}
 	defer s.blobs.leave()
-	content, size, err := s.store.blob(hash)
+	content, size, err := s.store.Blob(hash)
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing("there is no such blob")
 	}
@@ -402,16 +402,16 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 		return busy("too many blobs are read and written")
 	}
 	defer s.blobs.leave()
-	err := s.store.putBlob(hash, http.MaxBytesReader(w, r.Body, ledger.MaxBlobBytes))
+	err := s.store.PutBlob(hash, http.MaxBytesReader(w, r.Body, ledger.MaxBlobBytes))
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	case errors.As(err, new(*http.MaxBytesError)):
 		return large
-	case errors.Is(err, errHash):
+	case errors.Is(err, ErrHash):
 		return &failure{422, "record", "the SHA-256 of the body is not the one in the path"}
-	case errors.As(err, new(*readError)):
+	case errors.As(err, new(*ReadError)):
 		return &failure{400, "request", "the body was not received completely"}
 	}
 	s.log.complain("a blob was not written", err)
@@ -440,7 +440,7 @@ func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who tokens.C
 	record.Submitter = who.Name
 	d := &draft{record: record, evidence: true}
 	if record.Kind == ledger.KindDecision {
-		if d.evidence, err = s.store.hasBlob(record.Evidence); err != nil {
+		if d.evidence, err = s.store.HasBlob(record.Evidence); err != nil {
 			s.log.complain("a blob cannot be read", err)
 			return storageFailed()
 		}

@@ -18,40 +18,40 @@ import (
 
 // Documents that say what origin.json becomes when something has ended.
 const (
-	nameImport   = "import.json"   // an import; until then nothing else writes to the log
-	nameRotation = "rotation.json" // a rotation whose record is perhaps in the log
+	NameImport   = "import.json"   // an import; until then nothing else writes to the log
+	NameRotation = "rotation.json" // a rotation whose record is perhaps in the log
 )
 
-// identity says which log a storage has, and which key signs it. It is written under the
+// Identity says which log a storage has, and which key signs it. It is written under the
 // lock of the log.
-type identity struct {
-	signer    *ledger.Signer
-	keys      ledger.Keys     // of origin.json; of a new log, those that it gets
-	fresh     bool            // there is no origin.json yet
-	importing bool            // this process imports
+type Identity struct {
+	Signer    *ledger.Signer
+	Keys      ledger.Keys     // of origin.json; of a new log, those that it gets
+	Fresh     bool            // there is no origin.json yet
+	Importing bool            // this process imports
 	checking  bool            // this process only looks, and says itself what is wrong
-	cosign    *witness.Quorum // nil: nobody
+	Cosign    *witness.Quorum // nil: nobody
 }
 
-func newIdentity(signer *ledger.Signer) identity { return identity{signer: signer} }
+func NewIdentity(signer *ledger.Signer) Identity { return Identity{Signer: signer} }
 
-// looking returns the identity of a log at which somebody only looks, and says what is wrong.
-func looking(signer *ledger.Signer) identity { return identity{signer: signer, checking: true} }
+// Looking returns the identity of a log at which somebody only looks, and says what is wrong.
+func Looking(signer *ledger.Signer) Identity { return Identity{Signer: signer, checking: true} }
 
-// imported returns the identity of a log into which a ledger with these keys is imported.
-func imported(signer *ledger.Signer, keys ledger.Keys) identity {
-	return identity{signer: signer, keys: keys, importing: true}
+// Imported returns the identity of a log into which a ledger with these keys is imported.
+func Imported(signer *ledger.Signer, keys ledger.Keys) Identity {
+	return Identity{Signer: signer, Keys: keys, Importing: true}
 }
 
 // read reads origin.json and checks that the log and its key are the signer's. The leader
 // first ends a rotation that was interrupted; others accept both keys of it.
-func (d *identity) read(store storage, leading bool) error {
+func (d *Identity) read(store Storage, leading bool) error {
 	if leading {
-		if err := contradicted(store); err != nil {
+		if err := Contradicted(store); err != nil {
 			return err
 		}
 	}
-	planned, err := d.planned(store)
+	planned, err := d.Planned(store)
 	if err != nil {
 		return err
 	}
@@ -61,15 +61,15 @@ func (d *identity) read(store storage, leading bool) error {
 		}
 		planned = nil
 	}
-	have, err := store.document(ledger.NameOrigin)
-	if d.fresh = errors.Is(err, fs.ErrNotExist); d.fresh && !d.importing {
-		d.keys, err = ledger.Keys{{Size: 1, Key: d.signer.Verifier()}}, nil
+	have, err := store.Document(ledger.NameOrigin)
+	if d.Fresh = errors.Is(err, fs.ErrNotExist); d.Fresh && !d.Importing {
+		d.Keys, err = ledger.Keys{{Size: 1, Key: d.Signer.Verifier()}}, nil
 	}
-	if err != nil && !d.fresh {
+	if err != nil && !d.Fresh {
 		return err
 	}
-	if !d.importing && !d.checking {
-		_, err := store.document(nameImport)
+	if !d.Importing && !d.checking {
+		_, err := store.Document(NameImport)
 		if err == nil {
 			return errors.New("an import into this log has not ended: run the same import again")
 		}
@@ -77,7 +77,7 @@ func (d *identity) read(store storage, leading bool) error {
 			return err
 		}
 	}
-	if d.fresh {
+	if d.Fresh {
 		return nil
 	}
 	keys, err := ledger.ParseKeys(have)
@@ -85,42 +85,42 @@ func (d *identity) read(store storage, leading bool) error {
 		return err
 	}
 	if d.checking {
-		d.keys = keys
+		d.Keys = keys
 		return nil
 	}
-	if keys.Origin() != d.signer.Origin() {
-		return fmt.Errorf("the storage has the log %q and not %q: name the storage of this log", keys.Origin(), d.signer.Origin())
+	if keys.Origin() != d.Signer.Origin() {
+		return fmt.Errorf("the storage has the log %q and not %q: name the storage of this log", keys.Origin(), d.Signer.Origin())
 	}
-	if d.importing {
+	if d.Importing {
 		return d.extends(keys)
 	}
-	d.keys = keys
-	if now := keys.Now().String(); now != d.signer.Verifier().String() && (planned == nil || planned.Now().String() != d.signer.Verifier().String()) {
-		return &otherKey{keys.Origin(), now}
+	d.Keys = keys
+	if now := keys.Now().String(); now != d.Signer.Verifier().String() && (planned == nil || planned.Now().String() != d.Signer.Verifier().String()) {
+		return &OtherKey{keys.Origin(), now}
 	}
 	return nil
 }
 
-// otherKey says that another key signs the log now.
-type otherKey struct{ origin, now string }
+// OtherKey says that another key signs the log now.
+type OtherKey struct{ Origin, Now string }
 
-func (o *otherKey) Error() string {
-	return fmt.Sprintf("the log %q has another key now: %s; use the private key that belongs to it", o.origin, o.now)
+func (o *OtherKey) Error() string {
+	return fmt.Sprintf("the log %q has another key now: %s; use the private key that belongs to it", o.Origin, o.Now)
 }
 
 // extends says whether the keys of an import begin with those that the log has.
-func (d *identity) extends(has ledger.Keys) error {
+func (d *Identity) extends(has ledger.Keys) error {
 	for i, k := range has {
-		if i >= len(d.keys) || d.keys[i].Key.String() != k.Key.String() || d.keys[i].Size != k.Size {
+		if i >= len(d.Keys) || d.Keys[i].Key.String() != k.Key.String() || d.Keys[i].Size != k.Size {
 			return fmt.Errorf("the log has the key %s from %d entries on, and the folder has not: if the folder moved here before, the log has gone on since, and nothing is to be done; else name a new log", k.Key, k.Size)
 		}
 	}
 	return nil
 }
 
-// contradicted returns what a witness has said against the log, and nil if no witness has.
-func contradicted(store storage) error {
-	said, err := store.document(witness.Contradiction)
+// Contradicted returns what a witness has said against the log, and nil if no witness has.
+func Contradicted(store Storage) error {
+	said, err := store.Document(witness.Contradiction)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -130,9 +130,9 @@ func contradicted(store storage) error {
 	return fmt.Errorf("%s. When that is done, remove %s: the file of the log's folder, or the row of FiadorDocuments", strings.TrimSpace(string(said)), witness.Contradiction)
 }
 
-// planned returns the keys after a rotation that was not ended, or nil.
-func (d *identity) planned(store storage) (ledger.Keys, error) {
-	text, err := store.document(nameRotation)
+// Planned returns the keys after a rotation that was not ended, or nil.
+func (d *Identity) Planned(store Storage) (ledger.Keys, error) {
+	text, err := store.Document(NameRotation)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -144,14 +144,14 @@ func (d *identity) planned(store storage) (ledger.Keys, error) {
 
 // settleRotation ends a rotation that was interrupted. If its record is in the log, the keys
 // become those of origin.json. Otherwise nothing has happened.
-func settleRotation(store storage, planned ledger.Keys) error {
+func settleRotation(store Storage, planned ledger.Keys) error {
 	last := planned[len(planned)-1]
-	size, err := store.size()
+	size, err := store.Size()
 	if err != nil {
 		return err
 	}
 	if index := last.Size - 2; index < size {
-		entry, err := newView(store).entry(index, size)
+		entry, err := NewView(store).Entry(index, size)
 		if err != nil {
 			return err
 		}
@@ -162,38 +162,38 @@ func settleRotation(store storage, planned ledger.Keys) error {
 		if rec.Kind == ledger.KindKeyRotation && rec.Key == last.Key.String() {
 			text, err := planned.Marshal()
 			if err == nil {
-				err = store.setDocument(ledger.NameOrigin, text)
+				err = store.SetDocument(ledger.NameOrigin, text)
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return store.setDocument(nameRotation, nil)
+	return store.SetDocument(NameRotation, nil)
 }
 
 // finish marks a new log as complete: its genesis is durable. The end of an import does it
 // for an imported log.
-func (d *identity) finish(store storage) error {
-	if !d.fresh || d.importing {
+func (d *Identity) finish(store Storage) error {
+	if !d.Fresh || d.Importing {
 		return nil
 	}
-	return d.write(store)
+	return d.Write(store)
 }
 
-// write writes origin.json.
-func (d *identity) write(store storage) error {
-	text, err := d.keys.Marshal()
+// Write writes origin.json.
+func (d *Identity) Write(store Storage) error {
+	text, err := d.Keys.Marshal()
 	if err == nil {
-		err = store.setDocument(ledger.NameOrigin, text)
+		err = store.SetDocument(ledger.NameOrigin, text)
 	}
-	d.fresh = err != nil
+	d.Fresh = err != nil
 	return err
 }
 
 // noteSigner returns the key, which signs no checkpoint of an earlier key.
-func (d *identity) noteSigner() note.Signer {
-	return since{d.signer.NoteSigner(), d.keys[len(d.keys)-1].Size}
+func (d *Identity) noteSigner() note.Signer {
+	return since{d.Signer.NoteSigner(), d.Keys[len(d.Keys)-1].Size}
 }
 
 // since is a key that signs trees from a size on. The empty tree has no key.
@@ -217,15 +217,15 @@ func (s since) Sign(text []byte) ([]byte, error) {
 	return s.Signer.Sign(text)
 }
 
-// covered waits for a checkpoint over a number of entries, and returns it.
-func (d *identity) covered(store storage, size int64) (c ledger.Checkpoint, err error) {
-	for end := time.Now().Add(2 * lastCheckpoint); ; time.Sleep(20 * time.Millisecond) {
+// Covered waits for a checkpoint over a number of entries, and returns it.
+func (d *Identity) Covered(store Storage, size int64) (c ledger.Checkpoint, err error) {
+	for end := time.Now().Add(2 * LastCheckpoint); ; time.Sleep(20 * time.Millisecond) {
 		var text []byte
-		if text, err = store.resource(layout.CheckpointPath); err == nil {
+		if text, err = store.Resource(layout.CheckpointPath); err == nil {
 			c, err = ledger.ParseCheckpoint(text)
 		}
 		if err == nil && c.Size >= size {
-			return d.keys.OpenCheckpoint(text)
+			return d.Keys.OpenCheckpoint(text)
 		}
 		if time.Now().After(end) {
 			return c, errors.Join(fmt.Errorf("no checkpoint over %d entries came in time; the newest is over %d", size, c.Size), err)
@@ -233,11 +233,11 @@ func (d *identity) covered(store storage, size int64) (c ledger.Checkpoint, err 
 	}
 }
 
-// treeOf returns the tree of the first entries of a log that has size entries. It calls each,
+// TreeOf returns the tree of the first entries of a log that has size entries. It calls each,
 // unless it is nil, with every one of them.
-func treeOf(r *reading, first, size int64, each func(index int64, entry []byte) error) (tree ledger.Range, err error) {
+func TreeOf(r *Reading, first, size int64, each func(index int64, entry []byte) error) (tree ledger.Range, err error) {
 	all := errors.New("all")
-	err = r.entries(0, size, func(index int64, entry []byte) error {
+	err = r.Entries(0, size, func(index int64, entry []byte) error {
 		if index == first {
 			return all
 		}
@@ -253,11 +253,11 @@ func treeOf(r *reading, first, size int64, each func(index int64, entry []byte) 
 	return tree, err
 }
 
-// newView returns a log as it is stored. Its reader needs no right to write.
-func newView(store storage) *reading { return &reading{resources: stored{store}} }
+// NewView returns a log as it is stored. Its reader needs no right to write.
+func NewView(store Storage) *Reading { return &Reading{resources: stored{store}} }
 
 // stored reads the files of a log from its storage.
-type stored struct{ store storage }
+type stored struct{ store Storage }
 
 func (s stored) ReadTile(_ context.Context, level, index uint64, p uint8) ([]byte, error) {
 	return s.read(p, func(p uint8) string { return layout.TilePath(level, index, p) })
@@ -269,9 +269,9 @@ func (s stored) ReadEntryBundle(_ context.Context, index uint64, p uint8) ([]byt
 
 // read reads a part, or the full file if the part is gone.
 func (s stored) read(p uint8, name func(uint8) string) ([]byte, error) {
-	b, err := s.store.resource(name(p))
+	b, err := s.store.Resource(name(p))
 	if p > 0 && errors.Is(err, fs.ErrNotExist) {
-		b, err = s.store.resource(name(0))
+		b, err = s.store.Resource(name(0))
 	}
 	return b, err
 }

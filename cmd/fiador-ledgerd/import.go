@@ -52,7 +52,7 @@ type imports struct {
 	root   tlog.Hash    // of the folder's checkpoint
 	tree   ledger.Range // of the log, at the size of the folder
 	keys   ledger.Keys
-	store  storage
+	store  Storage
 	writer *writer // nil if the log had everything
 	added  int64
 	blobs  int
@@ -115,11 +115,11 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	if err := m.readKeys(ctx); err != nil {
 		return err
 	}
-	if m.store, err = m.open(imported(m.signer, m.keys), m.log); err != nil {
+	if m.store, err = m.open(Imported(m.signer, m.keys), m.log); err != nil {
 		return err
 	}
-	view := newView(m.store)
-	has, err := m.store.size()
+	view := NewView(m.store)
+	has, err := m.store.Size()
 	if err == nil {
 		err = m.begins(ctx, view, has)
 	}
@@ -139,7 +139,7 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	if err := m.writer.takeLead(); err != nil {
 		return stopFirst(err)
 	}
-	if err := m.begins(ctx, &m.writer.lead.tree.reading, m.writer.lead.claims.Count()); err != nil {
+	if err := m.begins(ctx, &m.writer.lead.Tree.Reading, m.writer.lead.Claims.Count()); err != nil {
 		return err
 	}
 	return m.fill(ctx)
@@ -181,10 +181,10 @@ func (m *imports) readKeys(ctx context.Context) error {
 }
 
 // begins says whether a log of a size has the entries of the folder, as far as both go.
-func (m *imports) begins(ctx context.Context, log *reading, size int64) error {
+func (m *imports) begins(ctx context.Context, log *Reading, size int64) error {
 	next, stop := iter.Pull2(m.source.Lines(ctx, 0))
 	defer stop()
-	_, err := treeOf(log, min(size, m.size), size, func(index int64, entry []byte) error {
+	_, err := TreeOf(log, min(size, m.size), size, func(index int64, entry []byte) error {
 		_, e, _ := next()
 		if e.Err != nil {
 			return e.Err
@@ -204,11 +204,11 @@ func (m *imports) begins(ctx context.Context, log *reading, size int64) error {
 // state says whether an earlier import has ended: the log has all of the folder, and servers may
 // have added to it. An unfinished one has at most the record of signable more.
 func (m *imports) state(has int64) (whole, unfinished bool, err error) {
-	_, err = m.store.document(nameImport)
+	_, err = m.store.Document(NameImport)
 	switch unfinished = err == nil; {
 	case !unfinished && !errors.Is(err, fs.ErrNotExist):
 		return false, false, err
-	case !unfinished && !m.store.who().fresh && has >= m.size:
+	case !unfinished && !m.store.Who().Fresh && has >= m.size:
 		return true, false, nil
 	case has > m.size && (!unfinished || has > m.size+1 || m.keys[len(m.keys)-1].Size <= m.size):
 		return false, unfinished, fmt.Errorf("the log has %d entries, and the folder %d: it is no beginning of the folder; name a new log", has, m.size)
@@ -220,7 +220,7 @@ func (m *imports) state(has int64) (whole, unfinished bool, err error) {
 func (m *imports) fill(ctx context.Context) error {
 	note, err := m.keys.Marshal()
 	if err == nil {
-		err = m.store.setDocument(nameImport, note)
+		err = m.store.SetDocument(NameImport, note)
 	}
 	if err == nil {
 		err = m.copyEvidence(ctx)
@@ -235,7 +235,7 @@ func (m *imports) fill(ctx context.Context) error {
 		batch = batch[:0]
 		return err
 	}
-	if here := m.writer.lead.claims.Count(); here < m.size {
+	if here := m.writer.lead.Claims.Count(); here < m.size {
 		for _, e := range m.source.Lines(ctx, here) {
 			if e.Err != nil {
 				return e.Err
@@ -251,7 +251,7 @@ func (m *imports) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	size, err := m.writer.lead.tree.size()
+	size, err := m.writer.lead.Tree.Size()
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (m *imports) copyEvidence(ctx context.Context) error {
 func (m *imports) copyBlob(b ledger.Blob, sets *sync.Map) error {
 	content, err := m.source.Blob(b)
 	if err == nil {
-		err = m.store.putBlob(b.SHA256, bytes.NewReader(content))
+		err = m.store.PutBlob(b.SHA256, bytes.NewReader(content))
 	}
 	if err != nil {
 		return err
@@ -309,12 +309,12 @@ func (m *imports) copyBlob(b ledger.Blob, sets *sync.Map) error {
 	if content, err = m.source.Blob(set); err != nil {
 		return err
 	}
-	return m.store.putBlob(set.SHA256, bytes.NewReader(content))
+	return m.store.PutBlob(set.SHA256, bytes.NewReader(content))
 }
 
 // compare does for a log that has everything what fill and complete do.
 func (m *imports) compare() error {
-	size, err := m.store.size()
+	size, err := m.store.Size()
 	if err == nil {
 		err = m.sameRoot(size)
 	}
@@ -326,8 +326,8 @@ func (m *imports) compare() error {
 
 // sameRoot compares the trees of log and folder as they are stored now.
 func (m *imports) sameRoot(size int64) (err error) {
-	view := newView(m.store)
-	m.tree, err = treeOf(view, m.size, size, func(index int64, entry []byte) error {
+	view := NewView(m.store)
+	m.tree, err = TreeOf(view, m.size, size, func(index int64, entry []byte) error {
 		leaf, err := view.Leaf(index, size)
 		if err == nil && leaf != ledger.LeafHash(entry) {
 			err = fmt.Errorf("entry %d of the log has not the hash of its tile", index)
@@ -342,11 +342,11 @@ func (m *imports) sameRoot(size int64) (err error) {
 
 // covered waits for a checkpoint over a number of entries, and holds it against all entries.
 func (m *imports) covered(size int64) error {
-	c, err := m.store.who().covered(m.store, size)
+	c, err := m.store.Who().Covered(m.store, size)
 	if err != nil {
 		return err
 	}
-	err = newView(m.store).entries(m.size, c.Size, func(_ int64, entry []byte) error {
+	err = NewView(m.store).Entries(m.size, c.Size, func(_ int64, entry []byte) error {
 		m.tree.Append(ledger.LeafHash(entry), nil)
 		return nil
 	})
@@ -365,13 +365,13 @@ func (m *imports) complete() error {
 	if err := m.writer.signable(); err != nil {
 		return err
 	}
-	if err := m.covered(m.writer.lead.claims.Count()); err != nil {
+	if err := m.covered(m.writer.lead.Claims.Count()); err != nil {
 		return err
 	}
-	if err := m.store.who().write(m.store); err != nil {
+	if err := m.store.Who().Write(m.store); err != nil {
 		return err
 	}
-	return m.store.setDocument(nameImport, nil)
+	return m.store.SetDocument(NameImport, nil)
 }
 
 // close gives back the right to write.

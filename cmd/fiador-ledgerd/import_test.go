@@ -316,7 +316,7 @@ func killImports(t *testing.T, p *place) {
 			check(t, cmd.Process.Kill())
 			<-ended
 			killed++
-			if _, err := os.Stat(filepath.Join(p.dir, nameImport)); err == nil {
+			if _, err := os.Stat(filepath.Join(p.dir, NameImport)); err == nil {
 				says(t, 2, "an import into this log has not ended", p.serve()...)
 			}
 			continue

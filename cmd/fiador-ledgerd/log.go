@@ -35,18 +35,18 @@ const (
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
 	lateWait        = 10 * time.Second       // for tiles, when many entries are in none
-	lastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
+	LastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
 )
 
-// tree is the log that Tessera keeps. One process has it open at a time.
-type tree struct {
-	reading
+// Tree is the log that Tessera keeps. One process has it open at a time.
+type Tree struct {
+	Reading
 	appendEntry tessera.AddFn
 	reader      tessera.LogReader
 	shutdown    func(context.Context) error
 	stop        context.CancelFunc
 	durable     func() (int64, error) // the number of durable entries
-	signed      int64                 // size of the checkpoint that was there
+	Signed      int64                 // size of the checkpoint that was there
 	late        *late                 // nil: tiles have an entry when it is durable
 	witnesses   *witness.Quorum
 	signer      *guard
@@ -58,8 +58,8 @@ type late struct {
 	leaves []tlog.Hash
 }
 
-// reading reads the entries of a log and their hashes.
-type reading struct {
+// Reading reads the entries of a log and their hashes.
+type Reading struct {
 	resources
 	hashes tile // that leaf read last
 }
@@ -77,11 +77,11 @@ type tile struct {
 	nodes []byte
 }
 
-// decorator changes how entries are added. Tests put faults there.
-type decorator func(tessera.AddFn) tessera.AddFn
+// Decorator changes how entries are added. Tests put faults there.
+type Decorator func(tessera.AddFn) tessera.AddFn
 
 // openTree opens the log in a folder, or makes it.
-func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quorum) (*tree, error) {
+func openTree(dir string, signer note.Signer, decorate Decorator, w *witness.Quorum) (*Tree, error) {
 	checkpoint, err := os.ReadFile(filepath.Join(dir, layout.CheckpointPath))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -120,7 +120,7 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quo
 		return nil, err
 	}
 	go aging(ctx, filepath.Join(dir, layout.CheckpointPath))
-	t.stop, t.signed = stop, signed
+	t.stop, t.Signed = stop, signed
 	t.durable = func() (int64, error) {
 		if err := syncTree(dir); err != nil {
 			return 0, err
@@ -132,9 +132,9 @@ func openTree(dir string, signer note.Signer, decorate decorator, w *witness.Quo
 }
 
 // appendTo opens the log of a driver. Checkpoints are signed so often at most.
-func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate decorator, w *witness.Quorum) (*tree, error) {
+func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every time.Duration, decorate Decorator, w *witness.Quorum) (*Tree, error) {
 	options := tessera.NewAppendOptions().WithCheckpointSigner(signer).WithBatching(claims.MaxBatch, batchAge).
-		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(lastCheckpoint).WithPushback(maxOutstanding)
+		WithCheckpointInterval(every).WithCheckpointRepublishInterval(0).WithShutdownTimeout(LastCheckpoint).WithPushback(maxOutstanding)
 	if w != nil {
 		options.WithWitnesses(w.Group, nil)
 	}
@@ -142,7 +142,7 @@ func appendTo(ctx context.Context, driver tessera.Driver, signer *guard, every t
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{reading: reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown,
+	t := &Tree{Reading: Reading{resources: reader}, appendEntry: appender.Add, reader: reader, shutdown: shutdown,
 		witnesses: w, signer: signer}
 	if decorate != nil {
 		t.appendEntry = decorate(t.appendEntry)
@@ -181,7 +181,7 @@ func aging(ctx context.Context, checkpoint string) {
 
 // close waits until a checkpoint covers all entries, and stops Tessera. It does not wait if
 // another server may write, or a witness has stopped the log.
-func (t *tree) close(lost bool) error {
+func (t *Tree) close(lost bool) error {
 	defer t.stop()
 	if lost || t.witnesses.Failed() != nil {
 		return nil
@@ -193,12 +193,12 @@ func (t *tree) close(lost bool) error {
 	return err
 }
 
-// size returns the number of durable entries.
-func (t *tree) size() (int64, error) { return t.durable() }
+// Size returns the number of durable entries.
+func (t *Tree) Size() (int64, error) { return t.durable() }
 
-// add adds entries in order and returns when all are durable, or when every one of them
+// Add adds entries in order and returns when all are durable, or when every one of them
 // has failed or is durable. The first must get index next, and the others those after it.
-func (t *tree) add(next int64, items []claims.Item) error {
+func (t *Tree) Add(next int64, items []claims.Item) error {
 	made := make([]*tessera.Entry, len(items))
 	for i, it := range items {
 		made[i] = tessera.NewEntry(it.Entry)
@@ -225,7 +225,7 @@ func (t *tree) add(next int64, items []claims.Item) error {
 
 // addLate keeps the leaf hashes of entries until the tiles have them. It waits some time if
 // they are so many that Tessera would soon take no more.
-func (t *tree) addLate(items []claims.Item) error {
+func (t *Tree) addLate(items []claims.Item) error {
 	for _, it := range items {
 		t.late.leaves = append(t.late.leaves, ledger.LeafHash(it.Entry))
 	}
@@ -243,22 +243,22 @@ func (t *tree) addLate(items []claims.Item) error {
 	}
 }
 
-// errBehind says that the bucket takes objects too slowly.
-var errBehind = errors.New("the tiles of the log are behind its entries")
+// ErrBehind says that the bucket takes objects too slowly.
+var ErrBehind = errors.New("the tiles of the log are behind its entries")
 
 // Leaf returns the leaf hash of an entry of the log, which has size entries.
-func (t *tree) Leaf(index, size int64) (tlog.Hash, error) {
+func (t *Tree) Leaf(index, size int64) (tlog.Hash, error) {
 	if t.late == nil {
-		return t.reading.Leaf(index, size)
+		return t.Reading.Leaf(index, size)
 	}
 	if at := index - t.late.base; at >= 0 && at < int64(len(t.late.leaves)) {
 		return t.late.leaves[at], nil
 	}
-	return t.reading.Leaf(index, min(size, t.late.base))
+	return t.Reading.Leaf(index, min(size, t.late.base))
 }
 
 // Leaf returns the leaf hash of an entry of the log, which has size entries.
-func (t *reading) Leaf(index, size int64) (h tlog.Hash, err error) {
+func (t *Reading) Leaf(index, size int64) (h tlog.Hash, err error) {
 	n := uint64(index) / layout.TileWidth
 	width := layout.PartialTileSize(0, n, uint64(size))
 	if len(t.hashes.nodes) == 0 || t.hashes.n != n || t.hashes.width != width {
@@ -284,30 +284,30 @@ func gone(what string, err error) error {
 }
 
 // Holds says whether an entry of the log has the leaf hash that the log has for it.
-func (t *reading) Holds(index, size int64) error {
+func (t *Reading) Holds(index, size int64) error {
 	leaf, err := t.Leaf(index, size)
 	if err != nil {
 		return err
 	}
-	entry, err := t.entry(index, size)
+	entry, err := t.Entry(index, size)
 	if err == nil && ledger.LeafHash(entry) != leaf {
 		err = fmt.Errorf("the log is damaged: entry %d has not the hash of its tile; put the log back from a copy", index)
 	}
 	return err
 }
 
-// entry returns an entry of the log, which has size entries.
-func (t *reading) entry(index, size int64) (entry []byte, err error) {
+// Entry returns an entry of the log, which has size entries.
+func (t *Reading) Entry(index, size int64) (entry []byte, err error) {
 	found := errors.New("found")
-	err = t.entries(index, size, func(_ int64, e []byte) error { entry = e; return found })
+	err = t.Entries(index, size, func(_ int64, e []byte) error { entry = e; return found })
 	if errors.Is(err, found) {
 		err = nil
 	}
 	return entry, err
 }
 
-// entries calls each with the entries from an index to the size of the log.
-func (t *reading) entries(from, size int64, each func(index int64, entry []byte) error) error {
+// Entries calls each with the entries from an index to the size of the log.
+func (t *Reading) Entries(from, size int64, each func(index int64, entry []byte) error) error {
 	for from < size {
 		n := uint64(from / layout.EntryBundleWidth)
 		raw, err := t.ReadEntryBundle(context.Background(), n, layout.PartialTileSize(0, n, uint64(size)))
@@ -364,8 +364,8 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 	return g.Signer.Sign(text)
 }
 
-// quiet makes the warnings of Tessera complaints of ours.
-func quiet(complain func(what string, why any)) { quietOnce.Do(func() { setQuiet(complain) }) }
+// Quiet makes the warnings of Tessera complaints of ours.
+func Quiet(complain func(what string, why any)) { quietOnce.Do(func() { setQuiet(complain) }) }
 
 // quietOnce: klog's settings cannot change while it writes.
 var quietOnce sync.Once

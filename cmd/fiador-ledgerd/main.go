@@ -76,16 +76,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "serve":
-			quiet(log.complain)
+			Quiet(log.complain)
 			err = serve(ctx, args[1:], log, config{now: time.Now})
 		case "import":
-			quiet(nothing) // what the command says is enough
+			Quiet(nothing) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
 		case "check":
-			quiet(nothing)
+			Quiet(nothing)
 			err = checkLog(args[1:], stdout, log, time.Now)
 		case "rotate-key":
-			quiet(nothing)
+			Quiet(nothing)
 			err = rotateKey(args[1:], stdout, log, func(string) {})
 		case "key":
 			err = key(args[1:], stdout)
@@ -192,7 +192,7 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if c.signer, err = w.signer(w.key); err != nil {
 		return err
 	}
-	c.open = func() (storage, error) { return w.open(newIdentity(c.signer), log) }
+	c.open = func() (Storage, error) { return w.open(NewIdentity(c.signer), log) }
 	return c.serve(ctx, log)
 }
 

@@ -36,10 +36,10 @@ const (
 // envPassword has the password of a DSN that has none, so that it is in no list of processes.
 const envPassword = "FIADOR_LEDGERD_MYSQL_PASSWORD"
 
-// database is a storage in MySQL, with tiles and evidence in a bucket. Tessera keeps the order
+// Database is a storage in MySQL, with tiles and evidence in a bucket. Tessera keeps the order
 // of the entries in the same database.
-type database struct {
-	identity
+type Database struct {
+	Identity
 	*bucket
 	config *mysql.Config
 	db     *sql.DB
@@ -57,8 +57,8 @@ var tables = []string{
 	`INSERT IGNORE INTO FiadorLog VALUES (0, 0, 0, '')`,
 }
 
-// openDatabase opens a log, or makes its tables.
-func openDatabase(dsn, s3 string, id identity) (*database, error) {
+// OpenDatabase opens a log, or makes its tables.
+func OpenDatabase(dsn, s3 string, id Identity) (*Database, error) {
 	return connectDatabase(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		for i, table := range tables {
 			if i == 0 && hasTables(ctx, db) == nil {
@@ -72,11 +72,11 @@ func openDatabase(dsn, s3 string, id identity) (*database, error) {
 	})
 }
 
-// lookDatabase opens a log that is there.
-func lookDatabase(dsn, s3 string, id identity) (*database, error) {
+// LookDatabase opens a log that is there.
+func LookDatabase(dsn, s3 string, id Identity) (*Database, error) {
 	return connectDatabase(dsn, s3, id, func(ctx context.Context, db *sql.DB) error {
 		err := hasTables(ctx, db)
-		if id.checking && errors.Is(err, errNoLog) {
+		if id.checking && errors.Is(err, ErrNoLog) {
 			err = nil // the rest can be looked at
 		}
 		return err
@@ -88,7 +88,7 @@ func hasTables(ctx context.Context, db *sql.DB) error {
 	var have int
 	err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM FiadorLog").Scan(&have)
 	if noTable(err) || err == nil && have != 1 {
-		err = errNoLog
+		err = ErrNoLog
 	}
 	return err
 }
@@ -100,12 +100,12 @@ func noTable(err error) bool {
 }
 
 // connectDatabase opens a log after do has prepared its database.
-func connectDatabase(dsn, s3 string, id identity, do func(context.Context, *sql.DB) error) (*database, error) {
+func connectDatabase(dsn, s3 string, id Identity, do func(context.Context, *sql.DB) error) (*Database, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{identity: id, config: config}
+	d := &Database{Identity: id, config: config}
 	if d.db, err = d.open(idleSession); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func connectDatabase(dsn, s3 string, id identity, do func(context.Context, *sql.
 		d.bucket, err = openBucket(s3)
 	}
 	if err == nil {
-		err = d.identity.read(d, false)
+		err = d.Identity.read(d, false)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.db.Close())
@@ -152,7 +152,7 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 }
 
 // open opens a pool of connections, which the database ends when they are idle so long.
-func (d *database) open(idle int) (*sql.DB, error) {
+func (d *Database) open(idle int) (*sql.DB, error) {
 	config := d.config.Clone()
 	config.Params["wait_timeout"] = fmt.Sprint(idle)
 	connector, err := mysql.NewConnector(config)
@@ -166,9 +166,9 @@ func (d *database) open(idle int) (*sql.DB, error) {
 	return db, nil
 }
 
-func (d *database) who() *identity { return &d.identity }
+func (d *Database) Who() *Identity { return &d.Identity }
 
-func (d *database) document(name string) ([]byte, error) {
+func (d *Database) Document(name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	var text []byte
@@ -185,7 +185,7 @@ func (d *database) document(name string) ([]byte, error) {
 	return text, err
 }
 
-func (d *database) setDocument(name string, text []byte) (err error) {
+func (d *Database) SetDocument(name string, text []byte) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	tx, err := d.db.BeginTx(ctx, nil)
@@ -198,7 +198,7 @@ func (d *database) setDocument(name string, text []byte) (err error) {
 		return err
 	}
 	if rows, err := result.RowsAffected(); err != nil || rows != 1 {
-		return errors.Join(errLost, err)
+		return errors.Join(ErrLost, err)
 	}
 	if text == nil {
 		_, err = tx.ExecContext(ctx, "DELETE FROM FiadorDocuments WHERE name = ?", name)
@@ -217,13 +217,13 @@ func (d *database) setDocument(name string, text []byte) (err error) {
 	return nil
 }
 
-// size returns the number of entries that are in the tiles.
-func (d *database) size() (int64, error) {
+// Size returns the number of entries that are in the tiles.
+func (d *Database) Size() (int64, error) {
 	_, integrated, err := d.sizes()
 	return integrated, err
 }
 
-func (d *database) state() (tree tlog.Tree, err error) {
+func (d *Database) state() (tree tlog.Tree, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	var root []byte
@@ -236,7 +236,7 @@ func (d *database) state() (tree tlog.Tree, err error) {
 }
 
 // sizes returns how many entries are durable, and how many of them are in the tiles.
-func (d *database) sizes() (next, integrated int64, err error) {
+func (d *Database) sizes() (next, integrated int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	row := d.db.QueryRowContext(ctx, "SELECT s.next, i.seq FROM SeqCoord s, IntCoord i WHERE s.id = 0 AND i.id = 0")
@@ -247,14 +247,14 @@ func (d *database) sizes() (next, integrated int64, err error) {
 	return next, integrated, err
 }
 
-// lead takes the lock, and a new epoch, which ends the right of the writer before.
-func (d *database) lead(decorate decorator) (*lead, error) {
+// Lead takes the lock, and a new epoch, which ends the right of the writer before.
+func (d *Database) Lead(decorate Decorator) (*Lead, error) {
 	l, err := d.lock()
 	if err != nil {
 		return nil, err
 	}
 	go l.watch() // from now on, so that the database does not end its session meanwhile
-	fail := func(err error) (*lead, error) { return nil, errors.Join(err, l.close()) }
+	fail := func(err error) (*Lead, error) { return nil, errors.Join(err, l.close()) }
 	d.epoch, err = d.newEpoch()
 	if err == nil {
 		err = rooted(d) // before Tessera, which would sign another tree
@@ -262,7 +262,7 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if _, err := d.document(nameRotation); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.Document(NameRotation); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return fail(err)
 		}
@@ -271,19 +271,19 @@ func (d *database) lead(decorate decorator) (*lead, error) {
 		}
 	}
 	d.origin.Store(nil) // a writer needs the one of now
-	if err := d.identity.read(d, true); err != nil {
+	if err := d.Identity.read(d, true); err != nil {
 		return fail(err)
 	}
-	t, err := d.openTree(d.noteSigner(), l, decorate, d.cosign)
+	t, err := d.openTree(d.noteSigner(), l, decorate, d.Cosign)
 	if err != nil {
 		return fail(err)
 	}
-	return &lead{tree: t, claims: claims.InTable(d.db, d.epoch, l.superseded), fresh: d.fresh,
-		finish: func() error { return d.finish(d) }, unlock: l.close, lost: l.lost}, nil
+	return &Lead{Tree: t, Claims: claims.InTable(d.db, d.epoch, l.superseded), Fresh: d.Fresh,
+		Finish: func() error { return d.finish(d) }, unlock: l.close, Lost: l.lost}, nil
 }
 
 // newEpoch raises the number of the writer. It waits for a transaction of the writer before.
-func (d *database) newEpoch() (epoch int64, err error) {
+func (d *Database) newEpoch() (epoch int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
 	if err := d.durable(ctx); err != nil {
@@ -297,7 +297,7 @@ func (d *database) newEpoch() (epoch int64, err error) {
 }
 
 // durable refuses a database that promises what it could lose.
-func (d *database) durable(ctx context.Context) error {
+func (d *Database) durable(ctx context.Context) error {
 	var flush, binlog, syncBinlog, others int
 	if err := d.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB')").Scan(&flush, &binlog, &syncBinlog, &others); err != nil {
 		return err
@@ -313,13 +313,13 @@ func (d *database) durable(ctx context.Context) error {
 
 // openTree opens the log of Tessera. When the lock is lost, its connections and its requests to
 // the bucket end at once.
-func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *witness.Quorum) (*tree, error) {
-	signed, err := d.signed(d.signer.Origin())
+func (d *Database) openTree(signer note.Signer, l *lock, decorate Decorator, w *witness.Quorum) (*Tree, error) {
+	signed, err := d.signed(d.Signer.Origin())
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	fail := func(err error) (*tree, error) { stop(); return nil, err }
+	fail := func(err error) (*Tree, error) { stop(); return nil, err }
 	options := func(o *awss3.Options) { d.options(o); o.HTTPClient = fenced{o.HTTPClient, l.lines} }
 	driver, err := taws.New(ctx, taws.Config{SDKConfig: &d.bucket.config, S3Options: options, Bucket: d.name,
 		DSN: l.dsn(d.config), MaxOpenConns: 16, MaxIdleConns: 4, HTTPClient: w.Client(l.fence)})
@@ -330,7 +330,7 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 	if err != nil {
 		return fail(err)
 	}
-	t.signed, t.late = signed, &late{}
+	t.Signed, t.late = signed, &late{}
 	t.resources = stored{d} // which has a limit of time, and finds a part in the full tile
 	t.stop = func() { stop(); l.hangUp() }
 	t.durable = func() (int64, error) { return d.integrated(t, l) }
@@ -339,28 +339,28 @@ func (d *database) openTree(signer note.Signer, l *lock, decorate decorator, w *
 }
 
 // integrated waits until the tiles have all durable entries.
-func (d *database) integrated(t *tree, l *lock) (int64, error) {
+func (d *Database) integrated(t *Tree, l *lock) (int64, error) {
 	for end := time.Now().Add(claims.QueryTime); ; time.Sleep(50 * time.Millisecond) {
 		next, integrated, err := d.sizes()
 		switch {
 		case err != nil:
 			return 0, err
 		case l.life.Err() != nil:
-			return 0, errLost
+			return 0, ErrLost
 		case next == integrated:
 			*t.late = late{base: next}
 			return next, nil
 		case time.Now().After(end):
-			return 0, fmt.Errorf("%w: the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", errBehind, integrated, next)
+			return 0, fmt.Errorf("%w: the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", ErrBehind, integrated, next)
 		}
 	}
 }
 
 // integrate writes tiles of all entries, and signs nothing.
-func (d *database) integrate(l *lock) error {
+func (d *Database) integrate(l *lock) error {
 	own := &lock{lines: newLines()}
 	own.fence = l.fence
-	t, err := d.openTree(mute{d.signer.NoteSigner()}, own, nil, nil)
+	t, err := d.openTree(mute{d.Signer.NoteSigner()}, own, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func (mute) Sign([]byte) ([]byte, error) { return nil, errors.New("a rotation is
 
 // aging keeps the time of a checkpoint from being of the future, as in a folder. Now and then it
 // lets Tessera write the checkpoint again, if the one in the bucket is older.
-func (d *database) aging(ctx context.Context) {
+func (d *Database) aging(ctx context.Context) {
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -396,12 +396,12 @@ func (d *database) aging(ctx context.Context) {
 
 // republish lets Tessera write the checkpoint again if the bucket has an older one: a PUT was
 // lost, or that of another server came late. Tessera itself looks into the database alone.
-func (d *database) republish(ctx context.Context) {
+func (d *Database) republish(ctx context.Context) {
 	var size sql.NullInt64
 	if d.db.QueryRowContext(ctx, "SELECT size FROM PubCoord WHERE id = 0").Scan(&size) != nil || size.Int64 == 0 {
 		return
 	}
-	if signed, err := d.signed(d.signer.Origin()); err == nil && signed < size.Int64 {
+	if signed, err := d.signed(d.Signer.Origin()); err == nil && signed < size.Int64 {
 		_, _ = d.db.ExecContext(ctx, "UPDATE PubCoord SET size = 0 WHERE id = 0 AND size = ?", size) // the next time tries again
 	}
 }
@@ -423,7 +423,7 @@ const lockName = "CONCAT('fiador/', SHA2(IF(@@lower_case_table_names = 0, DATABA
 
 // lock takes the lock of the log, or returns errBusy. The database gives it back when the
 // connection ends.
-func (d *database) lock() (*lock, error) {
+func (d *Database) lock() (*lock, error) {
 	db, err := d.open(idleLock)
 	if err != nil {
 		return nil, err
@@ -438,7 +438,7 @@ func (d *database) lock() (*lock, error) {
 	var got sql.NullInt64
 	err = db.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)").Scan(&got)
 	if err == nil && got.Int64 != 1 {
-		err = errBusy
+		err = ErrBusy
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -452,7 +452,7 @@ func (l *lock) held(ctx context.Context) error {
 	var mine sql.NullBool
 	err := l.db.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+") = CONNECTION_ID()").Scan(&mine)
 	if err == nil && !mine.Bool {
-		err = errLost
+		err = ErrLost
 	}
 	return err
 }
@@ -483,7 +483,7 @@ func (l *lock) lose() {
 // superseded ends the right because another server has taken it.
 func (l *lock) superseded() error {
 	l.lose()
-	return errLost
+	return ErrLost
 }
 
 func (l *lock) close() error {

@@ -30,11 +30,11 @@ import (
 )
 
 // storage opens the log beside its servers.
-func (p *place) storage() *database {
+func (p *place) storage() *Database {
 	p.t.Helper()
 	signer, err := disk.ReadKey(p.key)
 	check(p.t, err)
-	d, err := openDatabase(p.dsn, p.s3, newIdentity(signer))
+	d, err := OpenDatabase(p.dsn, p.s3, NewIdentity(signer))
 	check(p.t, err)
 	return d
 }

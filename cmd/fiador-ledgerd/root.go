@@ -15,8 +15,8 @@ import (
 // rooted says whether the tree of a log continues the one of its newest checkpoint, before
 // Tessera signs it. It reads the tiles at the end of both. A tree that is smaller is refused
 // later.
-func rooted(store storage) error {
-	text, err := store.resource(layout.CheckpointPath)
+func rooted(store Storage) error {
+	text, err := store.Resource(layout.CheckpointPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -31,7 +31,7 @@ func rooted(store storage) error {
 	if err != nil || tree.N < c.Size {
 		return err
 	}
-	root, err := tlog.TreeHash(c.Size, tlog.TileHashReader(tree, tiles{newView(store)}))
+	root, err := tlog.TreeHash(c.Size, tlog.TileHashReader(tree, tiles{NewView(store)}))
 	if err == nil && root != c.Root {
 		err = fmt.Errorf("the tree of %d entries is another one", tree.N)
 	}
@@ -51,7 +51,7 @@ func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 	for _, tile := range list {
 		b, err := t.from.ReadTile(context.Background(), uint64(tile.L), uint64(tile.N), uint8(tile.W%ledger.TileWidth))
 		if err == nil {
-			b, err = start(tile, b) // a full tile may have taken the place of a part
+			b, err = Part(tile, b) // a full tile may have taken the place of a part
 		}
 		if err != nil {
 			return nil, err
@@ -63,8 +63,8 @@ func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 
 func (tiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// start returns the part of a wide tile that a narrower one has.
-func start(t tlog.Tile, wide []byte) ([]byte, error) {
+// Part returns the part of a wide tile that a narrower one has.
+func Part(t tlog.Tile, wide []byte) ([]byte, error) {
 	size := t.W * tlog.HashSize
 	if t.L < 0 {
 		size = 0
@@ -81,12 +81,12 @@ func start(t tlog.Tile, wide []byte) ([]byte, error) {
 	return wide[:size], nil
 }
 
-// witnessed has the witnesses asked about the tree of the log.
-func (t *tree) witnessed(complain func(what string, why any)) error {
+// Witnessed has the witnesses asked about the tree of the log.
+func (t *Tree) Witnessed(complain func(what string, why any)) error {
 	if t.witnesses == nil {
 		return nil
 	}
-	size, err := t.size()
+	size, err := t.Size()
 	if err != nil {
 		return err
 	}

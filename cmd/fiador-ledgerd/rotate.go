@@ -49,8 +49,8 @@ func rotateKey(args []string, stdout io.Writer, log *printer, step func(string))
 	if r.old.Verifier().String() == r.next.Verifier().String() {
 		return errors.New("--key and --next are the same key; make another with: fiador-ledgerd key")
 	}
-	other := (*otherKey)(nil)
-	if err := r.record(); errors.As(err, &other) && other.now == r.next.Verifier().String() {
+	other := (*OtherKey)(nil)
+	if err := r.record(); errors.As(err, &other) && other.Now == r.next.Verifier().String() {
 		// An earlier rotation was interrupted, and the record is in the log.
 	} else if err != nil {
 		return err
@@ -66,26 +66,26 @@ func rotateKey(args []string, stdout io.Writer, log *printer, step func(string))
 
 // record does steps 1 to 3.
 func (r *rotation) record() (err error) {
-	store, err := r.look(newIdentity(r.old), r.log)
+	store, err := r.look(NewIdentity(r.old), r.log)
 	if err != nil {
 		return err
 	}
-	if store.who().fresh {
-		return errNoLog
+	if store.Who().Fresh {
+		return ErrNoLog
 	}
 	w := newWriter(store, r.old, time.Now, r.log, nil)
 	if err := w.takeLead(); err != nil {
 		return errors.Join(stopFirst(err), w.giveUp())
 	}
 	defer func() { err = errors.Join(err, w.giveUp()) }()
-	keys := store.who().keys
+	keys := store.Who().Keys
 	for _, k := range keys {
 		if k.Key.String() == r.next.Verifier().String() {
 			return errors.New("the new key has signed this log before; make another with: fiador-ledgerd key")
 		}
 	}
-	size := w.lead.claims.Count()
-	c, err := store.who().covered(store, size)
+	size := w.lead.Claims.Count()
+	c, err := store.Who().Covered(store, size)
 	if err != nil {
 		return err
 	}
@@ -94,33 +94,33 @@ func (r *rotation) record() (err error) {
 	}
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
-	rec.Stamp(time.Now(), w.lead.claims.Last())
+	rec.Stamp(time.Now(), w.lead.Claims.Last())
 	it, err := claims.NewItem(rec)
 	if err != nil {
 		return err
 	}
-	if err := r.plan(store, w.lead.tree, c, it); err != nil {
+	if err := r.plan(store, w.lead.Tree, c, it); err != nil {
 		return err
 	}
 	r.step("planned")
-	if err := w.lead.claims.Write([]claims.Item{it}); err != nil {
+	if err := w.lead.Claims.Write([]claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("claimed")
-	if err := w.lead.tree.add(size, []claims.Item{it}); err != nil {
+	if err := w.lead.Tree.Add(size, []claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("added")
-	if err := w.lead.claims.Settled([]claims.Item{it}); err != nil {
+	if err := w.lead.Claims.Settled([]claims.Item{it}); err != nil {
 		return err
 	}
-	_, err = store.who().covered(store, size+1)
+	_, err = store.Who().Covered(store, size+1)
 	return err
 }
 
 // plan keeps what origin.json becomes when the record is in the log.
-func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it claims.Item) error {
-	tree, err := treeOf(&t.reading, c.Size, c.Size, nil)
+func (r *rotation) plan(store Storage, t *Tree, c ledger.Checkpoint, it claims.Item) error {
+	tree, err := TreeOf(&t.Reading, c.Size, c.Size, nil)
 	if err != nil {
 		return err
 	}
@@ -132,24 +132,24 @@ func (r *rotation) plan(store storage, t *tree, c ledger.Checkpoint, it claims.I
 	if err != nil {
 		return err
 	}
-	keys := store.who().keys
+	keys := store.Who().Keys
 	text, err := append(keys[:len(keys):len(keys)], ledger.KeyFrom{Size: ledger.FirstSize(c.Size), Key: r.next.Verifier(), Note: seal.Note(r.old.Origin())}).Marshal()
 	if err != nil {
 		return err
 	}
-	return store.setDocument(nameRotation, text)
+	return store.SetDocument(NameRotation, text)
 }
 
 // begin does steps 4 and 5. It returns the size of the first tree that the new key signs.
 func (r *rotation) begin() (int64, error) {
-	store, err := r.look(newIdentity(r.next), r.log)
+	store, err := r.look(NewIdentity(r.next), r.log)
 	if err != nil {
 		return 0, err
 	}
 	w := newWriter(store, r.next, time.Now, r.log, nil)
 	// A server that waits with the old key takes the lock for a moment.
 	for end := time.Now().Add(5 * tryAgain); ; time.Sleep(tryAgain / 10) {
-		if err = w.takeLead(); !errors.Is(err, errBusy) || time.Now().After(end) {
+		if err = w.takeLead(); !errors.Is(err, ErrBusy) || time.Now().After(end) {
 			break
 		}
 	}
@@ -157,14 +157,14 @@ func (r *rotation) begin() (int64, error) {
 		return 0, errors.Join(stopFirst(err), w.giveUp())
 	}
 	r.step("begun")
-	_, err = store.who().covered(store, w.lead.claims.Count())
-	keys := store.who().keys
+	_, err = store.Who().Covered(store, w.lead.Claims.Count())
+	keys := store.Who().Keys
 	return keys[len(keys)-1].Size, errors.Join(err, w.giveUp())
 }
 
 // stopFirst adds to errBusy what to do.
 func stopFirst(err error) error {
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, ErrBusy) {
 		return fmt.Errorf("a server writes to the log: %w; stop it first", err)
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 // killedAt rotates a key and kills the process at a step.
 func killedAt(step string) int {
 	log := &printer{to: os.Stderr}
-	quiet(nothing)
+	Quiet(nothing)
 	err := rotateKey(os.Args[2:], os.Stdout, log, func(name string) {
 		if name == step {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -158,7 +158,7 @@ func TestRotateKeyKilled(t *testing.T) {
 				m.says(0, "CLEAN", "ledger", "verify", "--key", m.key)
 				check(t, again.stop())
 				works.fsck()
-				if names, err := filepath.Glob(filepath.Join(p.dir, "*.json")); err != nil || strings.Contains(fmt.Sprint(names), nameRotation) {
+				if names, err := filepath.Glob(filepath.Join(p.dir, "*.json")); err != nil || strings.Contains(fmt.Sprint(names), NameRotation) {
 					t.Errorf("left: %v, %v", names, err)
 				}
 			})
@@ -211,7 +211,7 @@ func TestRotateKeyDamaged(t *testing.T) {
 		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
 	})
 	says(t, 2, "do not lead to its checkpoint", p.rotation(next)...)
-	if _, err := os.Stat(filepath.Join(p.dir, nameRotation)); err == nil {
+	if _, err := os.Stat(filepath.Join(p.dir, NameRotation)); err == nil {
 		t.Error("a rotation was planned")
 	}
 }

@@ -128,8 +128,8 @@ func absent(err error) error {
 	return err
 }
 
-// resource reads a file of the log.
-func (b *bucket) resource(name string) ([]byte, error) {
+// Resource reads a file of the log.
+func (b *bucket) Resource(name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
 	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: &name})
@@ -144,8 +144,8 @@ func (b *bucket) resource(name string) ([]byte, error) {
 	return text, err
 }
 
-func (b *bucket) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
+func (b *bucket) Blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), BlobTime)
 	got, err := b.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &b.name, Key: aws.String(blobName(h))})
 	if err != nil {
 		cancel()
@@ -166,7 +166,7 @@ type body struct {
 
 func (b body) Close() error { b.cancel(); return b.ReadCloser.Close() }
 
-func (b *bucket) hasBlob(blob ledger.Blob) (bool, error) {
+func (b *bucket) HasBlob(blob ledger.Blob) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
 	got, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: aws.String(blobName(blob.SHA256))})
@@ -176,10 +176,10 @@ func (b *bucket) hasBlob(blob ledger.Blob) (bool, error) {
 	return err == nil && aws.ToInt64(got.ContentLength) == blob.Size, err
 }
 
-// putBlob reads the content completely and checks its hash before anything is sent. The
+// PutBlob reads the content completely and checks its hash before anything is sent. The
 // object is durable when S3 has answered. A blob that is there is written again: it may be
 // damaged.
-func (b *bucket) putBlob(h canon.ContentHash, content io.Reader) error {
+func (b *bucket) PutBlob(h canon.ContentHash, content io.Reader) error {
 	f, err := os.CreateTemp("", "fiador-ledgerd-")
 	if err != nil {
 		return err
@@ -192,16 +192,16 @@ func (b *bucket) putBlob(h canon.ContentHash, content io.Reader) error {
 	size, err := io.Copy(io.MultiWriter(f, sum), from)
 	switch {
 	case from.err != nil:
-		return &readError{from.err}
+		return &ReadError{from.err}
 	case err != nil:
 		return err
 	case hex.EncodeToString(sum.Sum(nil)) != h.Hex():
-		return errHash
+		return ErrHash
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
+	ctx, cancel := context.WithTimeout(context.Background(), BlobTime)
 	defer cancel()
 	_, err = b.client.PutObject(ctx, &awss3.PutObjectInput{
 		Bucket: &b.name, Key: aws.String(blobName(h)), Body: f, ContentLength: &size, ContentType: aws.String("application/octet-stream"),
@@ -212,7 +212,7 @@ func (b *bucket) putBlob(h canon.ContentHash, content io.Reader) error {
 
 // signed returns the size of the checkpoint that is there, and checks that it is of a log.
 func (b *bucket) signed(origin string) (int64, error) {
-	text, err := b.resource("checkpoint")
+	text, err := b.Resource("checkpoint")
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -170,7 +170,7 @@ func (s *servers) adopt(p *place) {
 	w := p.where()
 	signer, err := w.signer(w.key)
 	check(s.t, err)
-	store, err := w.open(imported(signer, p.keys), log)
+	store, err := w.open(Imported(signer, p.keys), log)
 	check(s.t, err)
 	text, err := os.ReadFile(filepath.Join(s.folder, "ledger.jsonl"))
 	check(s.t, err)
@@ -184,16 +184,16 @@ func (s *servers) adopt(p *place) {
 	}
 	writer := newWriter(store, signer, time.Now, log, nil)
 	check(s.t, writer.takeLead())
-	check(s.t, writer.record(items[writer.lead.claims.Count():]))
+	check(s.t, writer.record(items[writer.lead.Claims.Count():]))
 	blobs, err := filepath.Glob(filepath.Join(s.folder, "evidence/sha256/*/*"))
 	check(s.t, err)
 	for _, name := range blobs {
 		b, err := os.ReadFile(name)
 		check(s.t, err)
-		check(s.t, store.putBlob(canon.Sum(b), bytes.NewReader(b)))
+		check(s.t, store.PutBlob(canon.Sum(b), bytes.NewReader(b)))
 	}
-	if store.who().fresh {
-		check(s.t, store.who().write(store))
+	if store.Who().Fresh {
+		check(s.t, store.Who().Write(store))
 	}
 	check(s.t, writer.giveUp())
 }

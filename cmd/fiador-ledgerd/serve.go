@@ -18,7 +18,7 @@ import (
 // config is what a server is told.
 type config struct {
 	signer          *ledger.Signer          // of the log
-	open            func() (storage, error) // opens the log
+	open            func() (Storage, error) // opens the log
 	listen          string                  // HOST:PORT
 	clients         string                  // the file of the clients
 	tlsCert, tlsKey string                  // files, or empty without TLS
@@ -26,7 +26,7 @@ type config struct {
 	public          bool                    // everybody may read checkpoint, tiles and origin.json
 
 	now      func() time.Time
-	decorate decorator              // in tests, faults
+	decorate Decorator              // in tests, faults
 	ready    func(address net.Addr) // in tests, called once it answers
 }
 
@@ -54,8 +54,8 @@ func (c config) serve(ctx context.Context, log messages) error {
 	if err != nil {
 		return err
 	}
-	if store.who().cosign = cosign; cosign != nil {
-		cosign.Size, cosign.Keep = store.size, store.setDocument
+	if store.Who().Cosign = cosign; cosign != nil {
+		cosign.Size, cosign.Keep = store.Size, store.SetDocument
 	}
 	s := &server{store: store, writer: newWriter(store, c.signer, c.now, log, c.decorate), public: c.public, log: log}
 	s.clients.Store(&known)
@@ -91,8 +91,8 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
-		case <-s.store.who().cosign.Contradicted():
-			err = s.store.who().cosign.Failed()
+		case <-s.store.Who().Cosign.Contradicted():
+			err = s.store.Who().Cosign.Failed()
 		case err = <-begun: // nil: it writes, or waits
 		case <-hangup:
 			s.readClients(c.clients)
@@ -116,7 +116,7 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 			s.log.printf("ended")
 		}
 		return err
-	case <-time.After(2 * lastCheckpoint):
+	case <-time.After(2 * LastCheckpoint):
 		if starting {
 			s.log.printf("ended before it could write")
 			return err

@@ -23,75 +23,75 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// storage is where a log and its evidence are kept.
-type storage interface {
-	// resource reads the checkpoint or a tile by its path.
-	resource(name string) ([]byte, error)
-	// blob opens evidence. A missing blob is fs.ErrNotExist.
-	blob(h canon.ContentHash) (content io.ReadCloser, size int64, err error)
-	// hasBlob says whether evidence of this size is there and durable.
-	hasBlob(b ledger.Blob) (bool, error)
-	// putBlob stores evidence. It is durable when putBlob returns.
-	putBlob(h canon.ContentHash, content io.Reader) error
-	// lead takes the right to write, or returns errBusy.
-	lead(decorate decorator) (*lead, error)
-	// document reads a small file of the log, as origin.json. A missing one is fs.ErrNotExist.
-	document(name string) ([]byte, error)
-	// setDocument replaces a document, durably. Without text it removes it.
-	setDocument(name string, text []byte) error
-	// size returns the number of durable entries, without the right to write.
-	size() (int64, error)
+// Storage is where a log and its evidence are kept.
+type Storage interface {
+	// Resource reads the checkpoint or a tile by its path.
+	Resource(name string) ([]byte, error)
+	// Blob opens evidence. A missing blob is fs.ErrNotExist.
+	Blob(h canon.ContentHash) (content io.ReadCloser, size int64, err error)
+	// HasBlob says whether evidence of this size is there and durable.
+	HasBlob(b ledger.Blob) (bool, error)
+	// PutBlob stores evidence. It is durable when putBlob returns.
+	PutBlob(h canon.ContentHash, content io.Reader) error
+	// Lead takes the right to write, or returns errBusy.
+	Lead(decorate Decorator) (*Lead, error)
+	// Document reads a small file of the log, as origin.json. A missing one is fs.ErrNotExist.
+	Document(name string) ([]byte, error)
+	// SetDocument replaces a document, durably. Without text it removes it.
+	SetDocument(name string, text []byte) error
+	// Size returns the number of durable entries, without the right to write.
+	Size() (int64, error)
 	// state returns the tree of the tiles, as Tessera has it. The next checkpoint is of it, or of
 	// a larger one.
 	state() (tlog.Tree, error)
-	// who says which log this is.
-	who() *identity
-	// inspect says what is known of the place, and whether a server writes.
-	inspect(say findings)
-	// claimed returns how many leading entries of a log of a size have a claim that fits.
-	claimed(size int64, log claims.Log) (int64, error)
+	// Who says which log this is.
+	Who() *Identity
+	// Inspect says what is known of the place, and whether a server writes.
+	Inspect(say Findings)
+	// Claimed returns how many leading entries of a log of a size have a claim that fits.
+	Claimed(size int64, log claims.Log) (int64, error)
 }
 
-// findings are what is said of a place: what is right, what a person should know, and what is
+// Findings are what is said of a place: what is right, what a person should know, and what is
 // wrong, with a remedy.
-type findings interface {
-	ok(what, format string, args ...any)
-	note(what, format string, args ...any)
-	fault(what, format string, args ...any)
+type Findings interface {
+	OK(what, format string, args ...any)
+	Note(what, format string, args ...any)
+	Fault(what, format string, args ...any)
 }
 
-// lead is the right to write to a log, and what is written.
-type lead struct {
-	tree   *tree
-	claims claims.Store
-	fresh  bool         // the log is new, and may have no genesis yet
-	finish func() error // marks a new log as complete
+// Lead is the right to write to a log, and what is written.
+type Lead struct {
+	Tree   *Tree
+	Claims claims.Store
+	Fresh  bool         // the log is new, and may have no genesis yet
+	Finish func() error // marks a new log as complete
 	unlock func() error
-	lost   <-chan struct{} // closed when the right is lost; nil if that cannot happen
+	Lost   <-chan struct{} // closed when the right is lost; nil if that cannot happen
 }
 
-// isLost says whether another server may write now.
-func (l *lead) isLost() bool {
+// IsLost says whether another server may write now.
+func (l *Lead) IsLost() bool {
 	select {
-	case <-l.lost:
+	case <-l.Lost:
 		return true
 	default:
 		return false
 	}
 }
 
-// close gives the right back when a checkpoint covers all entries, if it has not been lost.
-func (l *lead) close() error {
-	return errors.Join(l.tree.close(l.isLost()), l.claims.Close(), l.unlock())
+// Close gives the right back when a checkpoint covers all entries, if it has not been lost.
+func (l *Lead) Close() error {
+	return errors.Join(l.Tree.close(l.IsLost()), l.Claims.Close(), l.unlock())
 }
 
-// blobTime is the time for a blob in either direction.
-const blobTime = 2 * time.Minute
+// BlobTime is the time for a blob in either direction.
+const BlobTime = 2 * time.Minute
 
 var (
-	errBusy     = errors.New("another server has the lock")
-	errNoLog    = errors.New("there is no log yet; fiador-ledgerd serve makes it")
-	errHash     = errors.New("the content has another hash")
+	ErrBusy     = errors.New("another server has the lock")
+	ErrNoLog    = errors.New("there is no log yet; fiador-ledgerd serve makes it")
+	ErrHash     = errors.New("the content has another hash")
 	errNotEmpty = errors.New("the folder has files and no origin.json: name a new folder, or one of a ledger server")
 )
 
@@ -105,16 +105,16 @@ const (
 	nextOrigin   = ledger.NameOrigin + ".next" // of an earlier version
 )
 
-// posix is a storage in a folder of a local file system.
-type posix struct {
-	identity
+// Posix is a storage in a folder of a local file system.
+type Posix struct {
+	Identity
 	root     *os.Root
 	dir      string
 	followed *claims.File // while another server writes
 }
 
-// openPosix opens the folder of a log, or makes it.
-func openPosix(dir string, id identity) (*posix, error) {
+// OpenPosix opens the folder of a log, or makes it.
+func OpenPosix(dir string, id Identity) (*Posix, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -129,49 +129,49 @@ func openPosix(dir string, id identity) (*posix, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lookPosix(dir, id)
+	return LookPosix(dir, id)
 }
 
-// lookPosix opens the folder of a log that is there.
-func lookPosix(dir string, id identity) (*posix, error) {
+// LookPosix opens the folder of a log that is there.
+func LookPosix(dir string, id Identity) (*Posix, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoLog
+		return nil, ErrNoLog
 	}
 	if err != nil {
 		return nil, err
 	}
-	p := &posix{identity: id, root: root, dir: dir}
+	p := &Posix{Identity: id, root: root, dir: dir}
 	return p, p.readOrigin(false)
 }
 
-func (p *posix) who() *identity { return &p.identity }
+func (p *Posix) Who() *Identity { return &p.Identity }
 
 // readOrigin reads origin.json and checks that the log and its key are the server's. A
 // folder without it must be one where a log can be made.
-func (p *posix) readOrigin(leading bool) error {
+func (p *Posix) readOrigin(leading bool) error {
 	names, err := fs.ReadDir(p.root.FS(), ".") // before the file, which another server may just make
 	if err != nil {
 		return err
 	}
-	if err := p.identity.read(p, leading); err != nil || !p.fresh {
+	if err := p.Identity.read(p, leading); err != nil || !p.Fresh {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains([]string{nameLock, claims.Name, nameLog, "evidence", nameNext, nextOrigin, nameImport, nameRotation, witness.Contradiction}, n.Name()) {
+		if !slices.Contains([]string{nameLock, claims.Name, nameLog, "evidence", nameNext, nextOrigin, NameImport, NameRotation, witness.Contradiction}, n.Name()) {
 			return errNotEmpty
 		}
 	}
 	return nil
 }
 
-func (p *posix) document(name string) ([]byte, error) { return p.root.ReadFile(name) }
+func (p *Posix) Document(name string) ([]byte, error) { return p.root.ReadFile(name) }
 
-func (p *posix) setDocument(name string, text []byte) error {
+func (p *Posix) SetDocument(name string, text []byte) error {
 	if text == nil {
 		if err := p.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -192,14 +192,14 @@ func (p *posix) setDocument(name string, text []byte) error {
 	return err
 }
 
-// size reads the size of the log where Tessera keeps it.
-func (p *posix) size() (int64, error) {
+// Size reads the size of the log where Tessera keeps it.
+func (p *Posix) Size() (int64, error) {
 	tree, err := p.state()
 	return tree.N, err
 }
 
-func (p *posix) state() (tree tlog.Tree, err error) {
-	text, err := p.resource(".state/treeState")
+func (p *Posix) state() (tree tlog.Tree, err error) {
+	text, err := p.Resource(".state/treeState")
 	if errors.Is(err, fs.ErrNotExist) {
 		return tree, nil
 	}
@@ -216,7 +216,7 @@ func (p *posix) state() (tree tlog.Tree, err error) {
 }
 
 // sync makes the names in a folder durable.
-func (p *posix) sync(name string) error {
+func (p *Posix) sync(name string) error {
 	d, err := p.root.Open(name)
 	if err != nil {
 		return err
@@ -224,14 +224,14 @@ func (p *posix) sync(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (p *posix) resource(name string) ([]byte, error) { return p.root.ReadFile(nameLog + "/" + name) }
+func (p *Posix) Resource(name string) ([]byte, error) { return p.root.ReadFile(nameLog + "/" + name) }
 
 func blobName(h canon.ContentHash) string {
 	digits := h.Hex()
 	return nameEvidence + "/" + digits[:2] + "/" + digits[2:]
 }
 
-func (p *posix) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
+func (p *Posix) Blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 	f, err := p.root.Open(blobName(h))
 	if err != nil {
 		return nil, 0, err
@@ -243,7 +243,7 @@ func (p *posix) blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-func (p *posix) hasBlob(b ledger.Blob) (bool, error) {
+func (p *Posix) HasBlob(b ledger.Blob) (bool, error) {
 	info, err := p.root.Stat(blobName(b.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -255,7 +255,7 @@ func (p *posix) hasBlob(b ledger.Blob) (bool, error) {
 }
 
 // keepName makes the name of a blob durable. A blob that is read-only was kept before.
-func (p *posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
+func (p *Posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o222 == 0 {
 		return nil
 	}
@@ -266,14 +266,14 @@ func (p *posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
 	return p.root.Chmod(name, 0o444)
 }
 
-func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
+func (p *Posix) PutBlob(h canon.ContentHash, content io.Reader) error {
 	sum := sha256.New()
 	if info, ok := p.stored(h); ok {
 		if _, err := io.Copy(sum, content); err != nil {
-			return &readError{err}
+			return &ReadError{err}
 		}
 		if hex.EncodeToString(sum.Sum(nil)) != h.Hex() {
-			return errHash
+			return ErrHash
 		}
 		return p.keepName(h, info)
 	}
@@ -286,9 +286,9 @@ func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
 	_, err = io.Copy(io.MultiWriter(f, sum), from)
 	switch {
 	case from.err != nil:
-		err = &readError{from.err}
+		err = &ReadError{from.err}
 	case err == nil && hex.EncodeToString(sum.Sum(nil)) != h.Hex():
-		err = errHash
+		err = ErrHash
 	case err == nil:
 		err = f.Sync()
 	}
@@ -309,7 +309,7 @@ func (p *posix) putBlob(h canon.ContentHash, content io.Reader) error {
 }
 
 // stored says whether a blob is there with the right content. A damaged one is written again.
-func (p *posix) stored(h canon.ContentHash) (fs.FileInfo, bool) {
+func (p *Posix) stored(h canon.ContentHash) (fs.FileInfo, bool) {
 	f, err := p.root.Open(blobName(h))
 	if err != nil {
 		return nil, false
@@ -337,20 +337,20 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readError says that the content of a blob was not received completely.
-type readError struct{ error }
+// ReadError says that the content of a blob was not received completely.
+type ReadError struct{ error }
 
-func (e *readError) Unwrap() error { return e.error }
+func (e *ReadError) Unwrap() error { return e.error }
 
-func (p *posix) lead(decorate decorator) (*lead, error) {
+func (p *Posix) Lead(decorate Decorator) (*Lead, error) {
 	lock, err := p.lock()
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, ErrBusy) {
 		p.follow()
 	}
 	if err != nil {
 		return nil, err
 	}
-	fail := func(err error) (*lead, error) { return nil, errors.Join(err, lock.Close()) }
+	fail := func(err error) (*Lead, error) { return nil, errors.Join(err, lock.Close()) }
 	if err := syncTree(filepath.Join(p.dir, nameLog)); err != nil { // before the end of a rotation reads the size
 		return fail(err)
 	}
@@ -370,18 +370,18 @@ func (p *posix) lead(decorate decorator) (*lead, error) {
 	if err := rooted(p); err != nil { // before Tessera, which would sign another tree
 		return fail(errors.Join(err, file.Close()))
 	}
-	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate, p.cosign)
+	t, err := openTree(filepath.Join(p.dir, nameLog), p.noteSigner(), decorate, p.Cosign)
 	if err != nil {
 		return fail(errors.Join(err, file.Close()))
 	}
 	known := claims.InFile(file, p.followed)
 	p.followed = nil
-	return &lead{tree: t, claims: known, fresh: p.fresh, finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
+	return &Lead{Tree: t, Claims: known, Fresh: p.Fresh, Finish: func() error { return p.finish(p) }, unlock: lock.Close}, nil
 }
 
 // follow reads what the server that writes has claimed so far. When this server takes over, it
 // has to read the rest alone. What goes wrong here is found when it takes over.
-func (p *posix) follow() {
+func (p *Posix) follow() {
 	if p.followed == nil {
 		file, err := p.root.Open(claims.Name)
 		if err != nil {
@@ -389,17 +389,17 @@ func (p *posix) follow() {
 		}
 		p.followed = claims.InFile(file, nil)
 	}
-	text, err := p.resource("checkpoint")
+	text, err := p.Resource("checkpoint")
 	if err != nil {
 		return
 	}
 	if c, err := ledger.ParseCheckpoint(text); err == nil {
-		_, _ = p.followed.Read(c.Size, newView(p)) // claims that no checkpoint covers yet end it with an error
+		_, _ = p.followed.Read(c.Size, NewView(p)) // claims that no checkpoint covers yet end it with an error
 	}
 }
 
 // lock takes the lock of the folder. It ends with the process, or when the file is closed.
-func (p *posix) lock() (*os.File, error) {
+func (p *Posix) lock() (*os.File, error) {
 	f, err := p.root.OpenFile(nameLock, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -411,7 +411,7 @@ func (p *posix) lock() (*os.File, error) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errBusy
+		err = ErrBusy
 	}
 	if err == nil {
 		var held, named fs.FileInfo
@@ -420,7 +420,7 @@ func (p *posix) lock() (*os.File, error) {
 			named, err = p.root.Stat(nameLock)
 		}
 		if err == nil && !os.SameFile(held, named) {
-			err = errBusy // replaced meanwhile
+			err = ErrBusy // replaced meanwhile
 		}
 	}
 	if err != nil {

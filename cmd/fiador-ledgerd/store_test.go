@@ -33,40 +33,40 @@ func newSigner(t testing.TB) *ledger.Signer {
 }
 
 // begins takes the lead of a log.
-func begins(t *testing.T, store *posix) *lead {
+func begins(t *testing.T, store *Posix) *Lead {
 	t.Helper()
-	l, err := store.lead(nil)
+	l, err := store.Lead(nil)
 	check(t, err)
 	return l
 }
 
 // loads reads the claims of a lead, which has no open ones.
-func loads(t *testing.T, l *lead) {
+func loads(t *testing.T, l *Lead) {
 	t.Helper()
-	size, err := l.tree.size()
+	size, err := l.Tree.Size()
 	check(t, err)
-	open, err := l.claims.Load(size, l.tree)
-	if check(t, err); len(open) > 0 || l.claims.Count() != size {
-		t.Fatalf("%d claims of %d entries, and %d open ones", l.claims.Count(), size, len(open))
+	open, err := l.Claims.Load(size, l.Tree)
+	if check(t, err); len(open) > 0 || l.Claims.Count() != size {
+		t.Fatalf("%d claims of %d entries, and %d open ones", l.Claims.Count(), size, len(open))
 	}
 }
 
 // record makes records entries of a log, and waits for their checkpoint.
-func record(t *testing.T, store *posix, l *lead, records ...ledger.Record) {
+func record(t *testing.T, store *Posix, l *Lead, records ...ledger.Record) {
 	t.Helper()
 	var items []claims.Item
 	for _, r := range records {
-		r.Stamp(time.Now(), l.claims.Last())
+		r.Stamp(time.Now(), l.Claims.Last())
 		it, err := claims.NewItem(r)
 		check(t, err)
 		items = append(items, it)
 	}
-	size := l.claims.Count()
-	check(t, l.claims.Write(items))
-	check(t, l.tree.add(size, items))
-	check(t, l.claims.Settled(items))
-	check(t, l.finish())
-	_, err := store.covered(store, size+int64(len(items)))
+	size := l.Claims.Count()
+	check(t, l.Claims.Write(items))
+	check(t, l.Tree.Add(size, items))
+	check(t, l.Claims.Settled(items))
+	check(t, l.Finish())
+	_, err := store.Covered(store, size+int64(len(items)))
 	check(t, err)
 }
 
@@ -83,16 +83,16 @@ func runs(from, to int) (list []ledger.Record) {
 // TestFollow: a standby reads what is new. What it has read serves it when it leads.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	quiet(func(string, any) {})
+	Quiet(func(string, any) {})
 	dir, signer := filepath.Join(t.TempDir(), "log"), newSigner(t)
-	opens := func() *posix {
-		store, err := openPosix(dir, newIdentity(signer))
+	opens := func() *Posix {
+		store, err := OpenPosix(dir, NewIdentity(signer))
 		check(t, err)
 		return store
 	}
-	follows := func(store *posix, size int64) {
+	follows := func(store *Posix, size int64) {
 		t.Helper()
-		if _, err := store.lead(nil); !errors.Is(err, errBusy) {
+		if _, err := store.Lead(nil); !errors.Is(err, ErrBusy) {
 			t.Fatalf("the right to write: %v", err)
 		}
 		if n := store.followed.Count(); n != size {
@@ -108,15 +108,15 @@ func TestFollow(t *testing.T) {
 	follows(standby, 3)
 	record(t, first, l, runs(2, 3)...)
 	follows(standby, 4)
-	check(t, l.close())
+	check(t, l.Close())
 	l = begins(t, standby)
-	if n := l.claims.Count(); n != 4 {
+	if n := l.Claims.Count(); n != 4 {
 		t.Errorf("the leader knows %d claims", n)
 	}
 	loads(t, l)
 	second := opens()
 	follows(second, 4)
-	check(t, l.close())
+	check(t, l.Close())
 	// Another file with the same text: what was read of the first is not used.
 	name := filepath.Join(dir, claims.Name)
 	text, err := os.ReadFile(name)
@@ -124,11 +124,11 @@ func TestFollow(t *testing.T) {
 	check(t, os.Remove(name))
 	check(t, os.WriteFile(name, text, 0o644))
 	l = begins(t, second)
-	if n := l.claims.Count(); n != 0 {
+	if n := l.Claims.Count(); n != 0 {
 		t.Errorf("the leader knows %d claims of another file", n)
 	}
 	loads(t, l)
-	check(t, l.close())
+	check(t, l.Close())
 }
 
 // TestGuard: no checkpoint is signed that contradicts an earlier one, and none without the lock.
@@ -151,8 +151,8 @@ func TestGuard(t *testing.T) {
 	if _, err := g.Sign([]byte(testOrigin + "\n1\nAAAA\n")); err != nil {
 		t.Error(err)
 	}
-	held = errLost
-	if _, err := g.Sign([]byte(testOrigin + "\n1\nAAAA\n")); !errors.Is(err, errLost) {
+	held = ErrLost
+	if _, err := g.Sign([]byte(testOrigin + "\n1\nAAAA\n")); !errors.Is(err, ErrLost) {
 		t.Errorf("signed without the lock: %v", err)
 	}
 }
@@ -186,8 +186,8 @@ func TestFencedDial(t *testing.T) {
 		defer db.Close()
 		return db.PingContext(t.Context())
 	}
-	held = errLost
-	if err := ping(); !errors.Is(err, errLost) {
+	held = ErrLost
+	if err := ping(); !errors.Is(err, ErrLost) {
 		t.Errorf("a dial without the lock: %v", err)
 	}
 	(<-accepted).Close()
@@ -260,7 +260,7 @@ func TestLargeObject(t *testing.T) {
 	defer server.Close()
 	b, err := openBucket("s3://bucket?endpoint=" + server.URL)
 	check(t, err)
-	if text, err := b.resource("tile/0/000"); err == nil || !strings.Contains(err.Error(), "is larger") {
+	if text, err := b.Resource("tile/0/000"); err == nil || !strings.Contains(err.Error(), "is larger") {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
@@ -281,7 +281,7 @@ func BenchmarkAdd(b *testing.B) {
 					batch[i].Entry = make([]byte, 800)
 					_, _ = rand.Read(batch[i].Entry)
 				}
-				if err := t.add(next, batch); err != nil {
+				if err := t.Add(next, batch); err != nil {
 					b.Fatal(err)
 				}
 				next += int64(size)

@@ -33,17 +33,17 @@ func (w where) signer(file string) (*ledger.Signer, error) {
 }
 
 // open opens the storage, and makes it if it is new.
-func (w where) open(id identity, log *printer) (storage, error) {
-	return w.storage(id, log, openPosix, openDatabase)
+func (w where) open(id Identity, log *printer) (Storage, error) {
+	return w.storage(id, log, OpenPosix, OpenDatabase)
 }
 
 // look opens the storage of a log that is there.
-func (w where) look(id identity, log *printer) (storage, error) {
-	return w.storage(id, log, lookPosix, lookDatabase)
+func (w where) look(id Identity, log *printer) (Storage, error) {
+	return w.storage(id, log, LookPosix, LookDatabase)
 }
 
 // storage opens the storage that is named. Lines of log do not show its path.
-func (w where) storage(id identity, log *printer, posix func(string, identity) (*posix, error), database func(dsn, s3 string, id identity) (*database, error)) (storage, error) {
+func (w where) storage(id Identity, log *printer, posix func(string, Identity) (*Posix, error), database func(dsn, s3 string, id Identity) (*Database, error)) (Storage, error) {
 	switch {
 	case (w.posix == "") == (w.mysql == ""):
 		return nil, fmt.Errorf("%w: name one storage, --posix DIR or --mysql DSN --s3 URL", errUsage)

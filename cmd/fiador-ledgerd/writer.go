@@ -23,11 +23,11 @@ const (
 // writer takes drafts and makes them entries of the log, one batch after another. Its
 // goroutine alone has the fields below lead.
 type writer struct {
-	store    storage
+	store    Storage
 	signer   *ledger.Signer
 	now      func() time.Time
 	log      messages
-	decorate decorator
+	decorate Decorator
 
 	drafts   chan *draft
 	underway underway
@@ -35,7 +35,7 @@ type writer struct {
 	state    atomic.Int32
 	claims   atomic.Pointer[claims.Store] // of the lead, for reading
 
-	lead *lead    // nil while another server writes
+	lead *Lead    // nil while another server writes
 	held []*draft // for the next batch
 }
 
@@ -56,7 +56,7 @@ const (
 	stateEnding
 )
 
-func newWriter(store storage, signer *ledger.Signer, now func() time.Time, log messages, decorate decorator) *writer {
+func newWriter(store Storage, signer *ledger.Signer, now func() time.Time, log messages, decorate Decorator) *writer {
 	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
 }
@@ -93,7 +93,7 @@ func (w *writer) refusal() *failure {
 // written to.
 func (w *writer) begin() error {
 	err := w.takeLead()
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, ErrBusy) {
 		w.become(stateStandby)
 		w.log.printf("another server writes to this log; this one waits")
 		return nil
@@ -108,7 +108,7 @@ func (w *writer) begin() error {
 const nowWriting = "this server writes to the log now"
 
 func (w *writer) takeLead() (err error) {
-	if w.lead, err = w.store.lead(w.decorate); err != nil {
+	if w.lead, err = w.store.Lead(w.decorate); err != nil {
 		return err
 	}
 	return w.settle()
@@ -120,7 +120,7 @@ func (w *writer) giveUp() error {
 		return nil
 	}
 	w.lead = nil
-	return l.close()
+	return l.Close()
 }
 
 // run writes batches until ctx ends. It waits for the lead if begin did not get it.
@@ -135,7 +135,7 @@ func (w *writer) run(ctx context.Context) {
 		if w.pause(ctx, tryAgain*time.Duration(1+min(failures, 4))); ctx.Err() != nil {
 			break
 		}
-		if w.lead != nil && w.lead.isLost() {
+		if w.lead != nil && w.lead.IsLost() {
 			w.log.printf("this server lost the right to write")
 			if err := w.giveUp(); err != nil {
 				w.log.complain("the log was not closed well", err)
@@ -146,8 +146,8 @@ func (w *writer) run(ctx context.Context) {
 			again = w.settle
 		}
 		err := again()
-		lost := w.lead != nil && w.lead.isLost()
-		if failures++; err == nil || !taking || errors.Is(err, errBusy) {
+		lost := w.lead != nil && w.lead.IsLost()
+		if failures++; err == nil || !taking || errors.Is(err, ErrBusy) {
 			failures = 0
 		}
 		if err != nil && taking && w.lead != nil { // Tessera would sign what settle refuses
@@ -156,11 +156,11 @@ func (w *writer) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
-		case errors.Is(err, errBusy), errors.Is(err, errLost), err != nil && lost:
+		case errors.Is(err, ErrBusy), errors.Is(err, ErrLost), err != nil && lost:
 			w.become(stateStandby)
-		case w.store.who().cosign.Failed() != nil: // the server ends
+		case w.store.Who().Cosign.Failed() != nil: // the server ends
 			w.become(stateFailed)
-		case errors.As(err, new(*otherKey)): // this server leads never again, and reads go on
+		case errors.As(err, new(*OtherKey)): // this server leads never again, and reads go on
 			w.log.complain("this server cannot write", err)
 			w.become(stateStandby)
 		default:
@@ -198,7 +198,7 @@ func (w *writer) batches(ctx context.Context) {
 			select {
 			case d := <-w.drafts:
 				batch = append(batch, d)
-			case <-w.lead.lost:
+			case <-w.lead.Lost:
 				w.become(stateStandby)
 				return
 			case <-ctx.Done():
@@ -210,7 +210,7 @@ func (w *writer) batches(ctx context.Context) {
 		}
 		if err := w.write(batch); err != nil {
 			w.log.complain("records were not written", err)
-			if w.lead.isLost() {
+			if w.lead.IsLost() {
 				w.become(stateStandby)
 				return
 			}
@@ -232,7 +232,7 @@ func stateAfter(err error) int32 {
 
 // behind says whether the bucket is too slow, and nothing is wrong.
 func behind(err error) bool {
-	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, errBehind)
+	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, ErrBehind)
 }
 
 func tilesBehind() *failure { return busy("the tiles of the log are behind its entries") }
@@ -249,18 +249,18 @@ type batch struct {
 
 // write makes one batch of drafts entries of the log, and answers them.
 func (w *writer) write(drafts []*draft) error {
-	if err := w.store.who().cosign.Failed(); err != nil {
+	if err := w.store.Who().Cosign.Failed(); err != nil {
 		fail(err, drafts)
 		return err
 	}
-	b := &batch{first: w.lead.claims.Count(), byRun: map[string]int{}}
+	b := &batch{first: w.lead.Claims.Count(), byRun: map[string]int{}}
 	now := w.now()
 	runs := make([]string, len(drafts))
 	for i, d := range drafts {
 		runs[i] = d.record.RunID
 	}
 	var err error
-	if b.recorded, err = w.lead.claims.Of(runs); err != nil {
+	if b.recorded, err = w.lead.Claims.Of(runs); err != nil {
 		fail(err, drafts)
 		return err
 	}
@@ -322,7 +322,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		d.end(outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}})
 		return nil
 	}
-	rec.Stamp(now, w.lead.claims.Last())
+	rec.Stamp(now, w.lead.Claims.Last())
 	it, err := claims.NewItem(rec)
 	if err != nil {
 		d.end(outcome{failure: notRecord(err)})
@@ -337,12 +337,12 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 // run. It returns ErrConflict or ErrEnded if the record cannot follow them.
 func (w *writer) recorded(rec ledger.Record, of []claims.Entry) (first claims.Entry, again bool, err error) {
 	for _, old := range of {
-		h, err := w.lead.tree.Leaf(old.Index, w.lead.claims.Count())
+		h, err := w.lead.Tree.Leaf(old.Index, w.lead.Claims.Count())
 		if err != nil {
 			return claims.Entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.Index, err)
 		}
 		if h != ledger.LeafHash(old.Entry) {
-			w.lead.claims.Doubt()
+			w.lead.Claims.Doubt()
 			return claims.Entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.Index)
 		}
 		same, err := rec.After(old.Record, old.Index)
@@ -372,26 +372,26 @@ func (w *writer) record(items []claims.Item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	if err := w.lead.claims.Write(items); err != nil {
+	if err := w.lead.Claims.Write(items); err != nil {
 		return err
 	}
-	if err := w.lead.tree.add(w.lead.claims.Count(), items); err != nil {
+	if err := w.lead.Tree.Add(w.lead.Claims.Count(), items); err != nil {
 		return err
 	}
-	return w.lead.claims.Settled(items)
+	return w.lead.Claims.Settled(items)
 }
 
 // settle brings claims and log together, and makes the writer ready. Whatever the log has
 // beyond the indexes of the claims gets its index; claims that the log does not have are
 // added to it. A new log gets its genesis.
 func (w *writer) settle() error {
-	kept, tree := w.lead.claims, w.lead.tree
-	size, err := tree.size()
+	kept, tree := w.lead.Claims, w.lead.Tree
+	size, err := tree.Size()
 	if err != nil {
 		return err
 	}
-	if size < tree.signed {
-		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back; put back the newest one", size, tree.signed)
+	if size < tree.Signed {
+		return fmt.Errorf("the log has %d entries, and its checkpoint %d: an old copy of the log was put back; put back the newest one", size, tree.Signed)
 	}
 	open, err := kept.Load(size, tree)
 	if err != nil {
@@ -400,11 +400,11 @@ func (w *writer) settle() error {
 	if open, err = w.adopt(open, size); err != nil {
 		return err
 	}
-	if w.store.who().importing {
+	if w.store.Who().Importing {
 		return nil // the import adds the entries
 	}
 	if size == 0 && len(open) == 0 {
-		if !w.lead.fresh {
+		if !w.lead.Fresh {
 			return errors.New("the log has no entries, and origin.json says that it had: put them back")
 		}
 		genesis := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: w.signer.Origin(), Key: w.signer.Verifier().String()}
@@ -421,16 +421,16 @@ func (w *writer) settle() error {
 	if err := w.record(open); err != nil {
 		return err
 	}
-	if w.lead.fresh && kept.Count() > 1 {
+	if w.lead.Fresh && kept.Count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
 	}
-	if err := tree.witnessed(w.log.complain); err != nil {
+	if err := tree.Witnessed(w.log.complain); err != nil {
 		return err
 	}
-	if err := w.lead.finish(); err != nil {
+	if err := w.lead.Finish(); err != nil {
 		return err
 	}
-	w.lead.fresh = false
+	w.lead.Fresh = false
 	if err := w.signable(); err != nil {
 		return err
 	}
@@ -442,14 +442,14 @@ func (w *writer) settle() error {
 // begunByKey refuses a new log whose genesis names another key: a server with that key was
 // killed before it wrote origin.json.
 func (w *writer) begunByKey(open []claims.Item, size int64) error {
-	if !w.lead.fresh {
+	if !w.lead.Fresh {
 		return nil
 	}
 	var genesis claims.Item
 	if size == 0 {
 		genesis = open[0]
 	} else {
-		entry, err := w.lead.tree.entry(0, size)
+		entry, err := w.lead.Tree.Entry(0, size)
 		if err != nil {
 			return err
 		}
@@ -458,7 +458,7 @@ func (w *writer) begunByKey(open []claims.Item, size int64) error {
 		}
 	}
 	if key := genesis.Record.Key; key != w.signer.Verifier().String() {
-		return &otherKey{origin: w.signer.Origin(), now: key}
+		return &OtherKey{Origin: w.signer.Origin(), Now: key}
 	}
 	return nil
 }
@@ -466,7 +466,7 @@ func (w *writer) begunByKey(open []claims.Item, size int64) error {
 // signable adds a record if the log ends with the rotation to the key, which cannot sign that
 // tree. So the key signs a checkpoint over all entries.
 func (w *writer) signable() error {
-	keys, count := w.store.who().keys, w.lead.claims.Count()
+	keys, count := w.store.Who().Keys, w.lead.Claims.Count()
 	switch since := keys[len(keys)-1].Size; {
 	case since <= count:
 		return nil
@@ -474,7 +474,7 @@ func (w *writer) signable() error {
 		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back; put back the newest one", count, since)
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
-	repair.Stamp(w.now(), w.lead.claims.Last())
+	repair.Stamp(w.now(), w.lead.Claims.Last())
 	it, err := claims.NewItem(repair)
 	if err != nil {
 		return err
@@ -486,7 +486,7 @@ func (w *writer) signable() error {
 // open claims that are not among them. It drops those that cannot follow any more, and those
 // of a rotation.
 func (w *writer) adopt(open []claims.Item, size int64) ([]claims.Item, error) {
-	kept, tree := w.lead.claims, w.lead.tree
+	kept, tree := w.lead.Claims, w.lead.Tree
 	var found []claims.Item
 	flush := func() error {
 		if len(found) == 0 {
@@ -499,7 +499,7 @@ func (w *writer) adopt(open []claims.Item, size int64) ([]claims.Item, error) {
 		found = nil
 		return err
 	}
-	err := tree.entries(kept.Count(), size, func(index int64, entry []byte) error {
+	err := tree.Entries(kept.Count(), size, func(index int64, entry []byte) error {
 		it, err := claims.ParseItem(entry)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)

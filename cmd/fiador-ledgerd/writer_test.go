@@ -25,13 +25,13 @@ func (silence) printf(string, ...any) {}
 func (silence) complain(string, any)  {}
 
 // newTestWriter makes a writer of a new log without a server, whose parts a test can change.
-func newTestWriter(t *testing.T, decorate decorator) *writer {
+func newTestWriter(t *testing.T, decorate Decorator) *writer {
 	t.Helper()
 	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
 	check(t, err)
 	signer, err := ledger.ParseSigner(private)
 	check(t, err)
-	store, err := openPosix(filepath.Join(t.TempDir(), "log"), newIdentity(signer))
+	store, err := OpenPosix(filepath.Join(t.TempDir(), "log"), NewIdentity(signer))
 	check(t, err)
 	w := newWriter(store, signer, time.Now, silence{}, decorate)
 	check(t, w.begin())
@@ -61,15 +61,15 @@ func (unwritable) Write([]claims.Item) error { return errors.New("the file is re
 func TestClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newTestWriter(t, nil)
-	w.lead.claims = unwritable{w.lead.claims}
-	tree := w.lead.tree
+	w.lead.Claims = unwritable{w.lead.Claims}
+	tree := w.lead.Tree
 	w.starts(t)
 	for range 2 {
 		if out := w.submit(t.Context(), draftOf("run-1")); out.failure == nil || out.status != 500 || out.ack != nil {
 			t.Fatalf("outcome %+v", out)
 		}
 	}
-	if size, err := tree.size(); err != nil || size != 1 {
+	if size, err := tree.Size(); err != nil || size != 1 {
 		t.Errorf("the log has %d entries: %v", size, err)
 	}
 }
@@ -78,12 +78,12 @@ func TestClaimsCannotBeWritten(t *testing.T) {
 func TestFailedBatch(t *testing.T) {
 	t.Parallel()
 	w := newTestWriter(t, nil)
-	good := w.lead.claims
-	w.lead.claims = unwritable{good}
+	good := w.lead.Claims
+	w.lead.Claims = unwritable{good}
 	if err := w.write([]*draft{draftOf("run-1")}); err == nil {
 		t.Fatal("claims were written that cannot be")
 	}
-	w.lead.claims = good
+	w.lead.Claims = good
 	check(t, w.settle())
 	d := draftOf("run-1")
 	check(t, w.write([]*draft{d}))
