@@ -13,6 +13,7 @@ import (
 	"github.com/transparency-dev/tessera/api/layout"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -50,10 +51,10 @@ func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Tim
 		return err
 	}
 	c := &checker{out: stdout}
-	store, err := w.look(Looking(signer), log)
+	store, err := w.look(storage.Looking(signer), log)
 	switch {
-	case errors.Is(err, ErrNoLog) && w.posix != "":
-		InspectParent(w.posix, c)
+	case errors.Is(err, storage.ErrNoLog) && w.posix != "":
+		storage.InspectParent(w.posix, c)
 	case err != nil:
 		return err
 	default:
@@ -70,15 +71,15 @@ func checkLog(args []string, stdout io.Writer, log *printer, now func() time.Tim
 }
 
 // identity compares the key with origin.json.
-func (c *checker) identity(store Storage) {
+func (c *checker) identity(store storage.Storage) {
 	d := store.Who()
 	own := d.Signer.Verifier().String()
-	if _, err := store.Document(NameImport); err == nil {
+	if _, err := store.Document(storage.NameImport); err == nil {
 		c.Fault("import", "an import into this log has not ended: run the same import again")
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		c.Fault("import", "%v", err)
 	}
-	if err := Contradicted(store); err != nil {
+	if err := storage.Contradicted(store); err != nil {
 		c.Fault("witness", "%v", err)
 	}
 	switch planned, err := d.Planned(store); {
@@ -100,10 +101,10 @@ func (c *checker) identity(store Storage) {
 }
 
 // entries reads the whole log, up to the size that it has now.
-func (c *checker) entries(store Storage, now time.Time) {
+func (c *checker) entries(store storage.Storage, now time.Time) {
 	note, noteErr := store.Resource(layout.CheckpointPath) // before the size, which is then not smaller
 	size, err := store.Size()
-	for end := time.Now().Add(LastCheckpoint); err == nil && size == 0 && time.Now().Before(end); size, err = store.Size() {
+	for end := time.Now().Add(storage.LastCheckpoint); err == nil && size == 0 && time.Now().Before(end); size, err = store.Size() {
 		time.Sleep(20 * time.Millisecond) // the first entry is perhaps in no tile yet
 	}
 	if err == nil && size == 0 {
@@ -123,7 +124,7 @@ func (c *checker) entries(store Storage, now time.Time) {
 	var keys ledger.Keys
 	var last ledger.Record
 	rooted := false
-	view := NewView(store)
+	view := storage.NewView(store)
 	err = view.Entries(0, size, func(index int64, entry []byte) error {
 		rec, err := ledger.ParseRecord(entry)
 		if err != nil {
@@ -181,7 +182,7 @@ func (c *checker) clock(last ledger.Record, now time.Time) {
 
 // records compares the keys that the records of a log of a size name with origin.json, or with
 // what it becomes when a rotation is ended. A server may have added the last key meanwhile.
-func (c *checker) records(store Storage, named ledger.Keys, size int64) {
+func (c *checker) records(store storage.Storage, named ledger.Keys, size int64) {
 	has := store.Who().Keys
 	for len(has) > 0 && has[len(has)-1].Size > size+1 {
 		has = has[:len(has)-1]
@@ -198,7 +199,7 @@ func sameKeys(a, b ledger.Keys) bool {
 }
 
 // claims compares the claims with the log.
-func (c *checker) claims(store Storage, size int64, log claims.Log) {
+func (c *checker) claims(store storage.Storage, size int64, log claims.Log) {
 	fit, err := store.Claimed(size, log)
 	switch {
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 )
 
 func (p *place) checkArgs() []string {
@@ -58,7 +59,7 @@ func TestCheck(t *testing.T) {
 		with       func(p *place)
 	}{
 		{"another key", "another key signs now", func(p *place) { p.key = next }},
-		{"an import", "an import into this log has not ended", func(p *place) { check(t, os.WriteFile(filepath.Join(p.dir, NameImport), nil, 0o644)) }},
+		{"an import", "an import into this log has not ended", func(p *place) { check(t, os.WriteFile(filepath.Join(p.dir, storage.NameImport), nil, 0o644)) }},
 		{"a claim", "they fit the log up to entry 2, of 4", func(p *place) {
 			p.change(claims.Name, func(b []byte) []byte { return bytes.Replace(b, []byte("run-1"), []byte("run-9"), 1) })
 		}},

@@ -18,6 +18,7 @@ import (
 	"github.com/transparency-dev/tessera"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 )
 
 // posts sends records of several runs at once.
@@ -98,7 +99,7 @@ func TestManyOpenClaims(t *testing.T) {
 	check(t, err)
 	defer db.Close()
 	c := claims.InTable(db, 0, nil)
-	open, err := c.Load(301, NewView(p.storage()))
+	open, err := c.Load(301, storage.NewView(p.storage()))
 	if check(t, err); len(open) != 0 || c.Count() != 1 {
 		t.Errorf("%d open claims behind %d", len(open), c.Count())
 	}
@@ -174,15 +175,15 @@ func TestFence(t *testing.T) {
 	d, other := p.storage(), p.storage()
 	first, err := d.Lead(nil)
 	check(t, err)
-	check(t, d.SetDocument(NameImport, []byte("{}")))
-	check(t, d.SetDocument(NameImport, nil))
+	check(t, d.SetDocument(storage.NameImport, []byte("{}")))
+	check(t, d.SetDocument(storage.NameImport, nil))
 	p.takeLock()
 	<-first.Lost
 	second, err := other.Lead(nil)
 	check(t, err)
-	if err := d.SetDocument(NameImport, []byte("{}")); !errors.Is(err, ErrLost) {
+	if err := d.SetDocument(storage.NameImport, []byte("{}")); !errors.Is(err, storage.ErrLost) {
 		t.Errorf("a document: %v", err)
 	}
-	check(t, other.SetDocument(NameImport, nil))
+	check(t, other.SetDocument(storage.NameImport, nil))
 	check(t, errors.Join(first.Close(), second.Close()))
 }

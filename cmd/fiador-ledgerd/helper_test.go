@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(stormClient) != "" {
 		os.Exit(runStormClient(os.Stdin, os.Stderr))
 	}
-	Quiet(nothing)
+	storage.Quiet(nothing)
 	status := rehearsal.Tests{M: m}.Run()
 	stopServices()
 	os.Exit(status)

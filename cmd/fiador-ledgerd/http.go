@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -37,7 +38,7 @@ const (
 
 // server answers requests.
 type server struct {
-	store   Storage
+	store   storage.Storage
 	writer  *writer
 	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[tokens.Clients]
@@ -109,7 +110,7 @@ type (
 func (s *server) httpServer() *http.Server {
 	return &http.Server{
 		Handler: s, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		ReadTimeout: BlobTime, WriteTimeout: 2 * BlobTime,
+		ReadTimeout: storage.BlobTime, WriteTimeout: 2 * storage.BlobTime,
 		ErrorLog: discard(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }
@@ -335,7 +336,7 @@ func (s *server) readTile(t, covered tlog.Tile) ([]byte, error) {
 		}
 		covered.W = width
 		if b, err = s.store.Resource(ledger.TilePath(covered)); err == nil {
-			return Part(t, b)
+			return storage.Part(t, b)
 		}
 	}
 	return nil, err
@@ -409,9 +410,9 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 		return nil
 	case errors.As(err, new(*http.MaxBytesError)):
 		return large
-	case errors.Is(err, ErrHash):
+	case errors.Is(err, storage.ErrHash):
 		return &failure{422, "record", "the SHA-256 of the body is not the one in the path"}
-	case errors.As(err, new(*ReadError)):
+	case errors.As(err, new(*storage.ReadError)):
 		return &failure{400, "request", "the body was not received completely"}
 	}
 	s.log.complain("a blob was not written", err)

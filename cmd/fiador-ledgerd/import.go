@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -52,7 +53,7 @@ type imports struct {
 	root   tlog.Hash    // of the folder's checkpoint
 	tree   ledger.Range // of the log, at the size of the folder
 	keys   ledger.Keys
-	store  Storage
+	store  storage.Storage
 	writer *writer // nil if the log had everything
 	added  int64
 	blobs  int
@@ -115,10 +116,10 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	if err := m.readKeys(ctx); err != nil {
 		return err
 	}
-	if m.store, err = m.open(Imported(m.signer, m.keys), m.log); err != nil {
+	if m.store, err = m.open(storage.Imported(m.signer, m.keys), m.log); err != nil {
 		return err
 	}
-	view := NewView(m.store)
+	view := storage.NewView(m.store)
 	has, err := m.store.Size()
 	if err == nil {
 		err = m.begins(ctx, view, has)
@@ -181,10 +182,10 @@ func (m *imports) readKeys(ctx context.Context) error {
 }
 
 // begins says whether a log of a size has the entries of the folder, as far as both go.
-func (m *imports) begins(ctx context.Context, log *Reading, size int64) error {
+func (m *imports) begins(ctx context.Context, log *storage.Reading, size int64) error {
 	next, stop := iter.Pull2(m.source.Lines(ctx, 0))
 	defer stop()
-	_, err := TreeOf(log, min(size, m.size), size, func(index int64, entry []byte) error {
+	_, err := storage.TreeOf(log, min(size, m.size), size, func(index int64, entry []byte) error {
 		_, e, _ := next()
 		if e.Err != nil {
 			return e.Err
@@ -204,7 +205,7 @@ func (m *imports) begins(ctx context.Context, log *Reading, size int64) error {
 // state says whether an earlier import has ended: the log has all of the folder, and servers may
 // have added to it. An unfinished one has at most the record of signable more.
 func (m *imports) state(has int64) (whole, unfinished bool, err error) {
-	_, err = m.store.Document(NameImport)
+	_, err = m.store.Document(storage.NameImport)
 	switch unfinished = err == nil; {
 	case !unfinished && !errors.Is(err, fs.ErrNotExist):
 		return false, false, err
@@ -220,7 +221,7 @@ func (m *imports) state(has int64) (whole, unfinished bool, err error) {
 func (m *imports) fill(ctx context.Context) error {
 	note, err := m.keys.Marshal()
 	if err == nil {
-		err = m.store.SetDocument(NameImport, note)
+		err = m.store.SetDocument(storage.NameImport, note)
 	}
 	if err == nil {
 		err = m.copyEvidence(ctx)
@@ -326,8 +327,8 @@ func (m *imports) compare() error {
 
 // sameRoot compares the trees of log and folder as they are stored now.
 func (m *imports) sameRoot(size int64) (err error) {
-	view := NewView(m.store)
-	m.tree, err = TreeOf(view, m.size, size, func(index int64, entry []byte) error {
+	view := storage.NewView(m.store)
+	m.tree, err = storage.TreeOf(view, m.size, size, func(index int64, entry []byte) error {
 		leaf, err := view.Leaf(index, size)
 		if err == nil && leaf != ledger.LeafHash(entry) {
 			err = fmt.Errorf("entry %d of the log has not the hash of its tile", index)
@@ -346,7 +347,7 @@ func (m *imports) covered(size int64) error {
 	if err != nil {
 		return err
 	}
-	err = NewView(m.store).Entries(m.size, c.Size, func(_ int64, entry []byte) error {
+	err = storage.NewView(m.store).Entries(m.size, c.Size, func(_ int64, entry []byte) error {
 		m.tree.Append(ledger.LeafHash(entry), nil)
 		return nil
 	})
@@ -371,7 +372,7 @@ func (m *imports) complete() error {
 	if err := m.store.Who().Write(m.store); err != nil {
 		return err
 	}
-	return m.store.SetDocument(NameImport, nil)
+	return m.store.SetDocument(storage.NameImport, nil)
 }
 
 // close gives back the right to write.

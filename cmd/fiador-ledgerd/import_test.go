@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -316,7 +317,7 @@ func killImports(t *testing.T, p *place) {
 			check(t, cmd.Process.Kill())
 			<-ended
 			killed++
-			if _, err := os.Stat(filepath.Join(p.dir, NameImport)); err == nil {
+			if _, err := os.Stat(filepath.Join(p.dir, storage.NameImport)); err == nil {
 				says(t, 2, "an import into this log has not ended", p.serve()...)
 			}
 			continue

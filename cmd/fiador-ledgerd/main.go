@@ -39,6 +39,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/ledger"
@@ -76,16 +77,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "serve":
-			Quiet(log.complain)
+			storage.Quiet(log.complain)
 			err = serve(ctx, args[1:], log, config{now: time.Now})
 		case "import":
-			Quiet(nothing) // what the command says is enough
+			storage.Quiet(nothing) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
 		case "check":
-			Quiet(nothing)
+			storage.Quiet(nothing)
 			err = checkLog(args[1:], stdout, log, time.Now)
 		case "rotate-key":
-			Quiet(nothing)
+			storage.Quiet(nothing)
 			err = rotateKey(args[1:], stdout, log, func(string) {})
 		case "key":
 			err = key(args[1:], stdout)
@@ -192,7 +193,7 @@ func serve(ctx context.Context, args []string, log *printer, c config) error {
 	if c.signer, err = w.signer(w.key); err != nil {
 		return err
 	}
-	c.open = func() (Storage, error) { return w.open(NewIdentity(c.signer), log) }
+	c.open = func() (storage.Storage, error) { return w.open(storage.NewIdentity(c.signer), log) }
 	return c.serve(ctx, log)
 }
 

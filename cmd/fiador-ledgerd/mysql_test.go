@@ -26,15 +26,16 @@ import (
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger/disk"
 )
 
 // storage opens the log beside its servers.
-func (p *place) storage() *Database {
+func (p *place) storage() *storage.Database {
 	p.t.Helper()
 	signer, err := disk.ReadKey(p.key)
 	check(p.t, err)
-	d, err := OpenDatabase(p.dsn, p.s3, NewIdentity(signer))
+	d, err := storage.OpenDatabase(p.dsn, p.s3, storage.NewIdentity(signer))
 	check(p.t, err)
 	return d
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -49,7 +50,7 @@ func rotateKey(args []string, stdout io.Writer, log *printer, step func(string))
 	if r.old.Verifier().String() == r.next.Verifier().String() {
 		return errors.New("--key and --next are the same key; make another with: fiador-ledgerd key")
 	}
-	other := (*OtherKey)(nil)
+	other := (*storage.OtherKey)(nil)
 	if err := r.record(); errors.As(err, &other) && other.Now == r.next.Verifier().String() {
 		// An earlier rotation was interrupted, and the record is in the log.
 	} else if err != nil {
@@ -66,12 +67,12 @@ func rotateKey(args []string, stdout io.Writer, log *printer, step func(string))
 
 // record does steps 1 to 3.
 func (r *rotation) record() (err error) {
-	store, err := r.look(NewIdentity(r.old), r.log)
+	store, err := r.look(storage.NewIdentity(r.old), r.log)
 	if err != nil {
 		return err
 	}
 	if store.Who().Fresh {
-		return ErrNoLog
+		return storage.ErrNoLog
 	}
 	w := newWriter(store, r.old, time.Now, r.log, nil)
 	if err := w.takeLead(); err != nil {
@@ -119,8 +120,8 @@ func (r *rotation) record() (err error) {
 }
 
 // plan keeps what origin.json becomes when the record is in the log.
-func (r *rotation) plan(store Storage, t *Tree, c ledger.Checkpoint, it claims.Item) error {
-	tree, err := TreeOf(&t.Reading, c.Size, c.Size, nil)
+func (r *rotation) plan(store storage.Storage, t *storage.Tree, c ledger.Checkpoint, it claims.Item) error {
+	tree, err := storage.TreeOf(&t.Reading, c.Size, c.Size, nil)
 	if err != nil {
 		return err
 	}
@@ -137,19 +138,19 @@ func (r *rotation) plan(store Storage, t *Tree, c ledger.Checkpoint, it claims.I
 	if err != nil {
 		return err
 	}
-	return store.SetDocument(NameRotation, text)
+	return store.SetDocument(storage.NameRotation, text)
 }
 
 // begin does steps 4 and 5. It returns the size of the first tree that the new key signs.
 func (r *rotation) begin() (int64, error) {
-	store, err := r.look(NewIdentity(r.next), r.log)
+	store, err := r.look(storage.NewIdentity(r.next), r.log)
 	if err != nil {
 		return 0, err
 	}
 	w := newWriter(store, r.next, time.Now, r.log, nil)
 	// A server that waits with the old key takes the lock for a moment.
 	for end := time.Now().Add(5 * tryAgain); ; time.Sleep(tryAgain / 10) {
-		if err = w.takeLead(); !errors.Is(err, ErrBusy) || time.Now().After(end) {
+		if err = w.takeLead(); !errors.Is(err, storage.ErrBusy) || time.Now().After(end) {
 			break
 		}
 	}
@@ -164,7 +165,7 @@ func (r *rotation) begin() (int64, error) {
 
 // stopFirst adds to errBusy what to do.
 func stopFirst(err error) error {
-	if errors.Is(err, ErrBusy) {
+	if errors.Is(err, storage.ErrBusy) {
 		return fmt.Errorf("a server writes to the log: %w; stop it first", err)
 	}
 	return err

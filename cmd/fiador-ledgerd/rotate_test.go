@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -18,7 +19,7 @@ import (
 // killedAt rotates a key and kills the process at a step.
 func killedAt(step string) int {
 	log := &printer{to: os.Stderr}
-	Quiet(nothing)
+	storage.Quiet(nothing)
 	err := rotateKey(os.Args[2:], os.Stdout, log, func(name string) {
 		if name == step {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -158,7 +159,7 @@ func TestRotateKeyKilled(t *testing.T) {
 				m.says(0, "CLEAN", "ledger", "verify", "--key", m.key)
 				check(t, again.stop())
 				works.fsck()
-				if names, err := filepath.Glob(filepath.Join(p.dir, "*.json")); err != nil || strings.Contains(fmt.Sprint(names), NameRotation) {
+				if names, err := filepath.Glob(filepath.Join(p.dir, "*.json")); err != nil || strings.Contains(fmt.Sprint(names), storage.NameRotation) {
 					t.Errorf("left: %v, %v", names, err)
 				}
 			})
@@ -211,7 +212,7 @@ func TestRotateKeyDamaged(t *testing.T) {
 		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
 	})
 	says(t, 2, "do not lead to its checkpoint", p.rotation(next)...)
-	if _, err := os.Stat(filepath.Join(p.dir, NameRotation)); err == nil {
+	if _, err := os.Stat(filepath.Join(p.dir, storage.NameRotation)); err == nil {
 		t.Error("a rotation was planned")
 	}
 }

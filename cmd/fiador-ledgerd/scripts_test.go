@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -170,7 +171,7 @@ func (s *servers) adopt(p *place) {
 	w := p.where()
 	signer, err := w.signer(w.key)
 	check(s.t, err)
-	store, err := w.open(Imported(signer, p.keys), log)
+	store, err := w.open(storage.Imported(signer, p.keys), log)
 	check(s.t, err)
 	text, err := os.ReadFile(filepath.Join(s.folder, "ledger.jsonl"))
 	check(s.t, err)

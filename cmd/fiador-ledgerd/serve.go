@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 	"github.com/fiador/fiador/ledger"
@@ -17,16 +18,16 @@ import (
 
 // config is what a server is told.
 type config struct {
-	signer          *ledger.Signer          // of the log
-	open            func() (Storage, error) // opens the log
-	listen          string                  // HOST:PORT
-	clients         string                  // the file of the clients
-	tlsCert, tlsKey string                  // files, or empty without TLS
-	policy          string                  // the file of the witnesses' policy, or empty
-	public          bool                    // everybody may read checkpoint, tiles and origin.json
+	signer          *ledger.Signer                  // of the log
+	open            func() (storage.Storage, error) // opens the log
+	listen          string                          // HOST:PORT
+	clients         string                          // the file of the clients
+	tlsCert, tlsKey string                          // files, or empty without TLS
+	policy          string                          // the file of the witnesses' policy, or empty
+	public          bool                            // everybody may read checkpoint, tiles and origin.json
 
 	now      func() time.Time
-	decorate Decorator              // in tests, faults
+	decorate storage.Decorator      // in tests, faults
 	ready    func(address net.Addr) // in tests, called once it answers
 }
 
@@ -116,7 +117,7 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 			s.log.printf("ended")
 		}
 		return err
-	case <-time.After(2 * LastCheckpoint):
+	case <-time.After(2 * storage.LastCheckpoint):
 		if starting {
 			s.log.printf("ended before it could write")
 			return err

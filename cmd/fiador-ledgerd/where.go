@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -33,17 +34,17 @@ func (w where) signer(file string) (*ledger.Signer, error) {
 }
 
 // open opens the storage, and makes it if it is new.
-func (w where) open(id Identity, log *printer) (Storage, error) {
-	return w.storage(id, log, OpenPosix, OpenDatabase)
+func (w where) open(id storage.Identity, log *printer) (storage.Storage, error) {
+	return w.storage(id, log, storage.OpenPosix, storage.OpenDatabase)
 }
 
 // look opens the storage of a log that is there.
-func (w where) look(id Identity, log *printer) (Storage, error) {
-	return w.storage(id, log, LookPosix, LookDatabase)
+func (w where) look(id storage.Identity, log *printer) (storage.Storage, error) {
+	return w.storage(id, log, storage.LookPosix, storage.LookDatabase)
 }
 
 // storage opens the storage that is named. Lines of log do not show its path.
-func (w where) storage(id Identity, log *printer, posix func(string, Identity) (*Posix, error), database func(dsn, s3 string, id Identity) (*Database, error)) (Storage, error) {
+func (w where) storage(id storage.Identity, log *printer, posix func(string, storage.Identity) (*storage.Posix, error), database func(dsn, s3 string, id storage.Identity) (*storage.Database, error)) (storage.Storage, error) {
 	switch {
 	case (w.posix == "") == (w.mysql == ""):
 		return nil, fmt.Errorf("%w: name one storage, --posix DIR or --mysql DSN --s3 URL", errUsage)

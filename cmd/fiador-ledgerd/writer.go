@@ -12,6 +12,7 @@ import (
 	"github.com/transparency-dev/tessera"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -23,11 +24,11 @@ const (
 // writer takes drafts and makes them entries of the log, one batch after another. Its
 // goroutine alone has the fields below lead.
 type writer struct {
-	store    Storage
+	store    storage.Storage
 	signer   *ledger.Signer
 	now      func() time.Time
 	log      messages
-	decorate Decorator
+	decorate storage.Decorator
 
 	drafts   chan *draft
 	underway underway
@@ -35,8 +36,8 @@ type writer struct {
 	state    atomic.Int32
 	claims   atomic.Pointer[claims.Store] // of the lead, for reading
 
-	lead *Lead    // nil while another server writes
-	held []*draft // for the next batch
+	lead *storage.Lead // nil while another server writes
+	held []*draft      // for the next batch
 }
 
 // messages takes what a server says to people.
@@ -56,7 +57,7 @@ const (
 	stateEnding
 )
 
-func newWriter(store Storage, signer *ledger.Signer, now func() time.Time, log messages, decorate Decorator) *writer {
+func newWriter(store storage.Storage, signer *ledger.Signer, now func() time.Time, log messages, decorate storage.Decorator) *writer {
 	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
 }
@@ -93,7 +94,7 @@ func (w *writer) refusal() *failure {
 // written to.
 func (w *writer) begin() error {
 	err := w.takeLead()
-	if errors.Is(err, ErrBusy) {
+	if errors.Is(err, storage.ErrBusy) {
 		w.become(stateStandby)
 		w.log.printf("another server writes to this log; this one waits")
 		return nil
@@ -147,7 +148,7 @@ func (w *writer) run(ctx context.Context) {
 		}
 		err := again()
 		lost := w.lead != nil && w.lead.IsLost()
-		if failures++; err == nil || !taking || errors.Is(err, ErrBusy) {
+		if failures++; err == nil || !taking || errors.Is(err, storage.ErrBusy) {
 			failures = 0
 		}
 		if err != nil && taking && w.lead != nil { // Tessera would sign what settle refuses
@@ -156,11 +157,11 @@ func (w *writer) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.log.printf("%s", nowWriting)
-		case errors.Is(err, ErrBusy), errors.Is(err, ErrLost), err != nil && lost:
+		case errors.Is(err, storage.ErrBusy), errors.Is(err, storage.ErrLost), err != nil && lost:
 			w.become(stateStandby)
 		case w.store.Who().Cosign.Failed() != nil: // the server ends
 			w.become(stateFailed)
-		case errors.As(err, new(*OtherKey)): // this server leads never again, and reads go on
+		case errors.As(err, new(*storage.OtherKey)): // this server leads never again, and reads go on
 			w.log.complain("this server cannot write", err)
 			w.become(stateStandby)
 		default:
@@ -232,7 +233,7 @@ func stateAfter(err error) int32 {
 
 // behind says whether the bucket is too slow, and nothing is wrong.
 func behind(err error) bool {
-	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, ErrBehind)
+	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, storage.ErrBehind)
 }
 
 func tilesBehind() *failure { return busy("the tiles of the log are behind its entries") }
@@ -458,7 +459,7 @@ func (w *writer) begunByKey(open []claims.Item, size int64) error {
 		}
 	}
 	if key := genesis.Record.Key; key != w.signer.Verifier().String() {
-		return &OtherKey{Origin: w.signer.Origin(), Now: key}
+		return &storage.OtherKey{Origin: w.signer.Origin(), Now: key}
 	}
 	return nil
 }

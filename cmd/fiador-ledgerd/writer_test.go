@@ -14,6 +14,7 @@ import (
 	"github.com/transparency-dev/tessera"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -25,13 +26,13 @@ func (silence) printf(string, ...any) {}
 func (silence) complain(string, any)  {}
 
 // newTestWriter makes a writer of a new log without a server, whose parts a test can change.
-func newTestWriter(t *testing.T, decorate Decorator) *writer {
+func newTestWriter(t *testing.T, decorate storage.Decorator) *writer {
 	t.Helper()
 	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
 	check(t, err)
 	signer, err := ledger.ParseSigner(private)
 	check(t, err)
-	store, err := OpenPosix(filepath.Join(t.TempDir(), "log"), NewIdentity(signer))
+	store, err := storage.OpenPosix(filepath.Join(t.TempDir(), "log"), storage.NewIdentity(signer))
 	check(t, err)
 	w := newWriter(store, signer, time.Now, silence{}, decorate)
 	check(t, w.begin())
