@@ -25,19 +25,19 @@ func readings(dir, key, url string) [][]string {
 // behind what it has promised, and with 2 if no server answers.
 func TestReadersAccuse(t *testing.T) {
 	p := newPlace(t)
-	server := p.start(config{})
+	server := p.start(Config{})
 	m := server.machine(t, "ci")
 	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof")
 	check(t, server.stop())
 	copied := filepath.Join(t.TempDir(), "log")
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
-	server = p.start(config{})
+	server = p.start(Config{})
 	m.url = server.url
 	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof")
 	check(t, server.stop())
 	check(t, os.RemoveAll(p.dir))
 	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
-	server = p.start(config{})
+	server = p.start(Config{})
 	m.url = server.url
 	for _, args := range readings(m.home, m.key, m.url) {
 		stdout, stderr, status := m.run(args...)
@@ -57,7 +57,7 @@ func TestReadersAccuse(t *testing.T) {
 // changed.
 func TestChangedTile(t *testing.T) {
 	p := newPlace(t)
-	server := p.start(config{})
+	server := p.start(Config{})
 	first := server.machine(t, "ci")
 	for _, run := range []string{"one", "two"} {
 		first.says(0, `"accepted":true`, "run", "intent.json", "--run-id", run)
@@ -95,7 +95,7 @@ func TestCompareHoldsTheServer(t *testing.T) {
 	says(t, 0, "", f.args()...)
 	copied := filepath.Join(t.TempDir(), "log")
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
-	server := p.start(config{})
+	server := p.start(Config{})
 	m := server.machine(t, "ci")
 	server.accepted(failedRun("more"), server.post(failedRun("more")))
 	server.log(5)
@@ -104,7 +104,7 @@ func TestCompareHoldsTheServer(t *testing.T) {
 	check(t, server.stop())
 	check(t, os.RemoveAll(p.dir))
 	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
-	m.url = p.start(config{}).url
+	m.url = p.start(Config{}).url
 	m.says(1, "TRUNCATED", "ledger", "compare", f.dir, m.url, "--key", m.key)
 	m.says(1, "TRUNCATED", "ledger", "compare", m.url, f.dir, "--key", m.key)
 }

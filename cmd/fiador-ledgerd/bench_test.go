@@ -12,7 +12,7 @@ import (
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(clients), func(b *testing.B) {
-			r := newPlace(b).start(config{now: time.Now})
+			r := newPlace(b).start(Config{Now: time.Now})
 			var next, at atomic.Int64
 			var all sync.WaitGroup
 			n := int64(b.N)

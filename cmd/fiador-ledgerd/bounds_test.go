@@ -19,7 +19,7 @@ import (
 // taken when others have ended.
 func TestManyBlobs(t *testing.T) {
 	t.Parallel()
-	r := newPlace(t).start(config{})
+	r := newPlace(t).start(Config{})
 	blob := []byte("evidence")
 	if got := r.put(blob); got.status != 204 {
 		t.Fatal(got.status)
@@ -93,9 +93,9 @@ func TestCacheHeaders(t *testing.T) {
 	const kept = ", max-age=31536000, immutable"
 	for who, more := range map[string][]string{"private": nil, "public": {"--public-read"}} {
 		p := newPlace(t)
-		check(t, p.start(config{}).stop())
+		check(t, p.start(Config{}).stop())
 		p.grow(300)
-		r := p.start(config{}, more...)
+		r := p.start(Config{}, more...)
 		blob := []byte("evidence")
 		r.put(blob)
 		recorded := r.post(begun("run-1"))

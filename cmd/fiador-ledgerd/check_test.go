@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 	check(t, os.Mkdir(p.dir, 0o700))
 	p.finds(t, 0, "note", "there is no log yet")
 
-	r := p.start(config{})
+	r := p.start(Config{})
 	for i := range 3 {
 		r.accepted(begun(fmt.Sprintf("run-%d", i)), r.post(begun(fmt.Sprintf("run-%d", i))))
 	}

@@ -24,7 +24,7 @@ func (p *place) claimsFile(change func(text []byte) []byte) {
 // same starts a server, sends records again, and checks that the log has them all, once.
 func (p *place) same(runs, more int) {
 	p.t.Helper()
-	r := p.start(config{})
+	r := p.start(Config{})
 	for i := range runs {
 		rec := begun(fmt.Sprintf("run-%d", i))
 		got := r.post(rec)
@@ -41,7 +41,7 @@ func (p *place) same(runs, more int) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(config{})
+	r := p.start(Config{})
 	const runs = 5
 	for i := range runs {
 		rec := begun(fmt.Sprintf("run-%d", i))
@@ -103,7 +103,7 @@ func TestClaims(t *testing.T) {
 func TestClaimsChange(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(config{})
+	r := p.start(Config{})
 	for _, run := range []string{"run-0", "run-1"} {
 		r.accepted(begun(run), r.post(begun(run)))
 	}
@@ -125,7 +125,7 @@ func TestClaimsChange(t *testing.T) {
 func TestKilledBeforeAdd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(config{})
+	r := p.start(Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	check(t, r.stop())
 	var claimed []byte
@@ -144,7 +144,7 @@ func TestKilledBeforeAdd(t *testing.T) {
 func TestNewLogKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	check(t, p.start(config{}).stop())
+	check(t, p.start(Config{}).stop())
 	whole := p.dir
 	for _, c := range []struct {
 		what string

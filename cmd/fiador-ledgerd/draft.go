@@ -25,7 +25,7 @@ type outcome struct {
 }
 
 // submit gives a draft to the writer and waits for its outcome.
-func (w *writer) submit(ctx context.Context, d *draft) outcome {
+func (w *Writer) submit(ctx context.Context, d *draft) outcome {
 	if f := w.refusal(); f != nil {
 		return outcome{failure: f}
 	}

@@ -14,7 +14,7 @@ func TestRunUnderWay(t *testing.T) {
 	t.Parallel()
 	var holds atomic.Bool
 	adding, release := make(chan struct{}), make(chan struct{})
-	r := newPlace(t).start(config{decorate: func(add tessera.AddFn) tessera.AddFn {
+	r := newPlace(t).start(Config{Decorate: func(add tessera.AddFn) tessera.AddFn {
 		return func(ctx context.Context, e *tessera.Entry) tessera.IndexFuture {
 			if holds.CompareAndSwap(true, false) {
 				close(adding)

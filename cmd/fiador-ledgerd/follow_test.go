@@ -82,7 +82,7 @@ func (p *place) grow(size int) {
 // the time. TestFollow holds that it leads with the claims that it has read before.
 func TestLargeTakeOver(t *testing.T) {
 	p := newPlace(t)
-	check(t, p.start(config{}).stop())
+	check(t, p.start(Config{}).stop())
 	size := rehearsal.Count(5000, 1_000_000)
 	start := time.Now()
 	p.grow(size)

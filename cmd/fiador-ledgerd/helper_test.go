@@ -124,7 +124,7 @@ type running struct {
 }
 
 // start starts a server in this process.
-func (p *place) start(c config, more ...string) *running {
+func (p *place) start(c Config, more ...string) *running {
 	p.t.Helper()
 	r, err := p.tryStart(c, more...)
 	if err != nil {
@@ -133,14 +133,14 @@ func (p *place) start(c config, more ...string) *running {
 	return r
 }
 
-func (p *place) tryStart(c config, more ...string) (*running, error) {
+func (p *place) tryStart(c Config, more ...string) (*running, error) {
 	p.t.Helper()
 	r := &running{place: p, stderr: new(rehearsal.Buffer)}
-	if c.now == nil {
-		c.now = time.Now
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
-	c.ready = func(a net.Addr) { ready <- a }
+	c.Ready = func(a net.Addr) { ready <- a }
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- serve(ctx, p.args(more...), &printer{to: r.stderr}, c) }()
 	r.stop = sync.OnceValue(func() error {

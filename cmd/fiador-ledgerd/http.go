@@ -39,10 +39,10 @@ const (
 // server answers requests.
 type server struct {
 	store   storage.Storage
-	writer  *writer
+	writer  *Writer
 	public  bool // everybody may read checkpoint, tiles and origin.json
 	clients atomic.Pointer[tokens.Clients]
-	log     messages
+	log     Log
 	blobs   places
 	files   places
 	newest  newest
@@ -142,7 +142,7 @@ func (s *server) fail(w http.ResponseWriter, f *failure) {
 func (s *server) json(w http.ResponseWriter, status int, document any) {
 	b, _, err := canon.Artifact(document)
 	if err != nil {
-		s.log.printf("an answer has no canonical form: %v", err)
+		s.log.Printf("an answer has no canonical form: %v", err)
 		status, b = 500, []byte(`{"error":"storage","message":"the answer could not be written"}`+"\n")
 	}
 	send(w, status, contentJSON, b)
@@ -245,7 +245,7 @@ func (s *server) readCheckpoint() (ledger.Checkpoint, *failure) {
 		c, err = ledger.ParseCheckpoint(text)
 	}
 	if err != nil {
-		s.log.complain("the checkpoint cannot be read", err)
+		s.log.Complain("the checkpoint cannot be read", err)
 		return c, storageFailed()
 	}
 	if c.Size == 0 {
@@ -261,7 +261,7 @@ func (s *server) getOrigin(w http.ResponseWriter) *failure {
 		return busy("the log has no entry yet")
 	}
 	if err != nil {
-		s.log.complain("origin.json cannot be read", err)
+		s.log.Complain("origin.json cannot be read", err)
 		return storageFailed()
 	}
 	w.Header().Set("Cache-Control", "no-cache")
@@ -311,7 +311,7 @@ func (s *server) getTile(w http.ResponseWriter, path string) *failure {
 		return missing("there is no such tile")
 	}
 	if err != nil {
-		s.log.complain("a tile cannot be read", err)
+		s.log.Complain("a tile cannot be read", err)
 		return storageFailed()
 	}
 	w.Header().Set("Cache-Control", "no-cache")
@@ -351,7 +351,7 @@ func (s *server) getRun(w http.ResponseWriter, runID string) *failure {
 	}
 	list, err := (*s.writer.claims.Load()).Indexes(runID)
 	if err != nil {
-		s.log.complain("the entries of a run cannot be found", err)
+		s.log.Complain("the entries of a run cannot be found", err)
 		return storageFailed()
 	}
 	s.json(w, 200, runWire{list})
@@ -372,7 +372,7 @@ func (s *server) getBlob(w http.ResponseWriter, r *http.Request, digits string) 
 		return missing("there is no such blob")
 	}
 	if err != nil {
-		s.log.complain("a blob cannot be read", err)
+		s.log.Complain("a blob cannot be read", err)
 		return storageFailed()
 	}
 	defer content.Close()
@@ -415,7 +415,7 @@ func (s *server) putBlob(w http.ResponseWriter, r *http.Request, digits string) 
 	case errors.As(err, new(*storage.ReadError)):
 		return &failure{400, "request", "the body was not received completely"}
 	}
-	s.log.complain("a blob was not written", err)
+	s.log.Complain("a blob was not written", err)
 	return storageFailed()
 }
 
@@ -442,7 +442,7 @@ func (s *server) postRecord(w http.ResponseWriter, r *http.Request, who tokens.C
 	d := &draft{record: record, evidence: true}
 	if record.Kind == ledger.KindDecision {
 		if d.evidence, err = s.store.HasBlob(record.Evidence); err != nil {
-			s.log.complain("a blob cannot be read", err)
+			s.log.Complain("a blob cannot be read", err)
 			return storageFailed()
 		}
 	}

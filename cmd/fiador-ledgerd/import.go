@@ -54,7 +54,7 @@ type imports struct {
 	tree   ledger.Range // of the log, at the size of the folder
 	keys   ledger.Keys
 	store  storage.Storage
-	writer *writer // nil if the log had everything
+	writer *Writer // nil if the log had everything
 	added  int64
 	blobs  int
 }
@@ -136,11 +136,11 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	case again && !unfinished:
 		return errors.New("the folder has moved before, and not into this log; name the storage of the log that has it")
 	}
-	m.writer = newWriter(m.store, m.signer, time.Now, m.log, nil)
-	if err := m.writer.takeLead(); err != nil {
+	m.writer = NewWriter(m.store, m.signer, time.Now, m.log, nil)
+	if err := m.writer.TakeLead(); err != nil {
 		return stopFirst(err)
 	}
-	if err := m.begins(ctx, &m.writer.lead.Tree.Reading, m.writer.lead.Claims.Count()); err != nil {
+	if err := m.begins(ctx, &m.writer.Lead.Tree.Reading, m.writer.Lead.Claims.Count()); err != nil {
 		return err
 	}
 	return m.fill(ctx)
@@ -232,11 +232,11 @@ func (m *imports) fill(ctx context.Context) error {
 	var batch []claims.Item
 	flush := func() error {
 		m.added += int64(len(batch))
-		err := m.writer.record(batch)
+		err := m.writer.Record(batch)
 		batch = batch[:0]
 		return err
 	}
-	if here := m.writer.lead.Claims.Count(); here < m.size {
+	if here := m.writer.Lead.Claims.Count(); here < m.size {
 		for _, e := range m.source.Lines(ctx, here) {
 			if e.Err != nil {
 				return e.Err
@@ -252,7 +252,7 @@ func (m *imports) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	size, err := m.writer.lead.Tree.Size()
+	size, err := m.writer.Lead.Tree.Size()
 	if err != nil {
 		return err
 	}
@@ -363,10 +363,10 @@ func (m *imports) complete() error {
 	if m.writer == nil {
 		return nil
 	}
-	if err := m.writer.signable(); err != nil {
+	if err := m.writer.Signable(); err != nil {
 		return err
 	}
-	if err := m.covered(m.writer.lead.Claims.Count()); err != nil {
+	if err := m.covered(m.writer.Lead.Claims.Count()); err != nil {
 		return err
 	}
 	if err := m.store.Who().Write(m.store); err != nil {
@@ -381,7 +381,7 @@ func (m *imports) close() (err error) {
 		err = m.source.Close()
 	}
 	if m.writer != nil {
-		err = errors.Join(err, m.writer.giveUp())
+		err = errors.Join(err, m.writer.GiveUp())
 	}
 	return err
 }

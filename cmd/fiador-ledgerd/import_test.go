@@ -384,7 +384,7 @@ func TestImportRefused(t *testing.T) {
 		}},
 		{"a folder with files", "no origin.json", func(f *folder) []string { return f.args("--posix", filepath.Dir(f.place.key)) }},
 		{"another log", "name a new log", func(f *folder) []string {
-			r := f.place.start(config{})
+			r := f.place.start(Config{})
 			r.accepted(begun("run-1"), r.post(begun("run-1")))
 			check(t, r.stop())
 			return f.args()

@@ -9,27 +9,27 @@ import (
 )
 
 // listen opens the address, for TLS unless it is loopback.
-func listen(c config) (net.Listener, string, error) {
-	host, _, err := net.SplitHostPort(c.listen)
+func listen(c Config) (net.Listener, string, error) {
+	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return nil, "", fmt.Errorf("--listen is HOST:PORT: %w", err)
 	}
 	ip := net.ParseIP(host)
-	if c.tlsCert == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, "", fmt.Errorf("without TLS only a loopback address is allowed, and --listen is %q; add --tls-cert and --tls-key, or listen on 127.0.0.1", c.listen)
+	if c.TLSCert == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, "", fmt.Errorf("without TLS only a loopback address is allowed, and --listen is %q; add --tls-cert and --tls-key, or listen on 127.0.0.1", c.Listen)
 	}
 	var certificate tls.Certificate
-	if c.tlsCert != "" {
-		if certificate, err = tls.LoadX509KeyPair(c.tlsCert, c.tlsKey); err != nil {
+	if c.TLSCert != "" {
+		if certificate, err = tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
 			return nil, "", err
 		}
 	}
-	open, err := net.Listen("tcp", c.listen)
+	open, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return nil, "", err
 	}
 	listener := limited{open, make(chan struct{}, maxConnections)}
-	if c.tlsCert == "" {
+	if c.TLSCert == "" {
 		if a, ok := listener.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 			return nil, "", errors.Join(errors.New("localhost is not a loopback address here"), listener.Close())
 		}

@@ -77,8 +77,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "serve":
-			storage.Quiet(log.complain)
-			err = serve(ctx, args[1:], log, config{now: time.Now})
+			storage.Quiet(log.Complain)
+			err = serve(ctx, args[1:], log, Config{Now: time.Now})
 		case "import":
 			storage.Quiet(nothing) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return 0
 	case err != nil:
-		log.printf("%v", err)
+		log.Printf("%v", err)
 		if errors.Is(err, errUsage) {
 			fmt.Fprint(stderr, usage)
 		}
@@ -173,28 +173,28 @@ func newKey(origin, file string, stdout io.Writer) error {
 }
 
 // serve answers requests until a signal comes or ctx ends.
-func serve(ctx context.Context, args []string, log *printer, c config) error {
+func serve(ctx context.Context, args []string, log *printer, c Config) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	var w where
 	w.flags(flags)
-	flags.StringVar(&c.listen, "listen", "", "")
-	flags.StringVar(&c.clients, "clients", "", "")
-	flags.StringVar(&c.tlsCert, "tls-cert", "", "")
-	flags.StringVar(&c.tlsKey, "tls-key", "", "")
-	flags.StringVar(&c.policy, "witness-policy", "", "")
-	flags.BoolVar(&c.public, "public-read", false, "")
+	flags.StringVar(&c.Listen, "listen", "", "")
+	flags.StringVar(&c.Clients, "clients", "", "")
+	flags.StringVar(&c.TLSCert, "tls-cert", "", "")
+	flags.StringVar(&c.TLSKey, "tls-key", "", "")
+	flags.StringVar(&c.Policy, "witness-policy", "", "")
+	flags.BoolVar(&c.Public, "public-read", false, "")
 	if err := parse(flags, args, "tls-cert", "tls-key", "witness-policy"); err != nil {
 		return err
 	}
-	if (c.tlsCert == "") != (c.tlsKey == "") {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return fmt.Errorf("%w: --tls-cert and --tls-key come together", errUsage)
 	}
 	var err error
-	if c.signer, err = w.signer(w.key); err != nil {
+	if c.Signer, err = w.signer(w.key); err != nil {
 		return err
 	}
-	c.open = func() (storage.Storage, error) { return w.open(storage.NewIdentity(c.signer), log) }
-	return c.serve(ctx, log)
+	c.Open = func() (storage.Storage, error) { return w.open(storage.NewIdentity(c.Signer), log) }
+	return c.Serve(ctx, log)
 }
 
 // printer writes lines for people.
@@ -213,7 +213,7 @@ func (p *printer) hide(path string) {
 	p.hidden = path
 }
 
-func (p *printer) printf(format string, args ...any) {
+func (p *printer) Printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf(format, args...)
@@ -226,8 +226,8 @@ func (p *printer) printf(format string, args ...any) {
 // nothing drops what complain would say.
 func nothing(string, any) {}
 
-// complain says what goes wrong, and why, once a minute.
-func (p *printer) complain(what string, err any) {
+// Complain says what goes wrong, and why, once a minute.
+func (p *printer) Complain(what string, err any) {
 	p.mu.Lock()
 	quiet := time.Since(p.said[what]) < time.Minute
 	if !quiet {
@@ -238,6 +238,6 @@ func (p *printer) complain(what string, err any) {
 	}
 	p.mu.Unlock()
 	if !quiet {
-		p.printf("%s: %v", what, err)
+		p.Printf("%s: %v", what, err)
 	}
 }

@@ -74,18 +74,18 @@ func (r *rotation) record() (err error) {
 	if store.Who().Fresh {
 		return storage.ErrNoLog
 	}
-	w := newWriter(store, r.old, time.Now, r.log, nil)
-	if err := w.takeLead(); err != nil {
-		return errors.Join(stopFirst(err), w.giveUp())
+	w := NewWriter(store, r.old, time.Now, r.log, nil)
+	if err := w.TakeLead(); err != nil {
+		return errors.Join(stopFirst(err), w.GiveUp())
 	}
-	defer func() { err = errors.Join(err, w.giveUp()) }()
+	defer func() { err = errors.Join(err, w.GiveUp()) }()
 	keys := store.Who().Keys
 	for _, k := range keys {
 		if k.Key.String() == r.next.Verifier().String() {
 			return errors.New("the new key has signed this log before; make another with: fiador-ledgerd key")
 		}
 	}
-	size := w.lead.Claims.Count()
+	size := w.Lead.Claims.Count()
 	c, err := store.Who().Covered(store, size)
 	if err != nil {
 		return err
@@ -95,24 +95,24 @@ func (r *rotation) record() (err error) {
 	}
 	r.step("covered")
 	rec := ledger.Record{Kind: ledger.KindKeyRotation, Key: r.next.Verifier().String()}
-	rec.Stamp(time.Now(), w.lead.Claims.Last())
+	rec.Stamp(time.Now(), w.Lead.Claims.Last())
 	it, err := claims.NewItem(rec)
 	if err != nil {
 		return err
 	}
-	if err := r.plan(store, w.lead.Tree, c, it); err != nil {
+	if err := r.plan(store, w.Lead.Tree, c, it); err != nil {
 		return err
 	}
 	r.step("planned")
-	if err := w.lead.Claims.Write([]claims.Item{it}); err != nil {
+	if err := w.Lead.Claims.Write([]claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("claimed")
-	if err := w.lead.Tree.Add(size, []claims.Item{it}); err != nil {
+	if err := w.Lead.Tree.Add(size, []claims.Item{it}); err != nil {
 		return err
 	}
 	r.step("added")
-	if err := w.lead.Claims.Settled([]claims.Item{it}); err != nil {
+	if err := w.Lead.Claims.Settled([]claims.Item{it}); err != nil {
 		return err
 	}
 	_, err = store.Who().Covered(store, size+1)
@@ -147,20 +147,20 @@ func (r *rotation) begin() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := newWriter(store, r.next, time.Now, r.log, nil)
+	w := NewWriter(store, r.next, time.Now, r.log, nil)
 	// A server that waits with the old key takes the lock for a moment.
-	for end := time.Now().Add(5 * tryAgain); ; time.Sleep(tryAgain / 10) {
-		if err = w.takeLead(); !errors.Is(err, storage.ErrBusy) || time.Now().After(end) {
+	for end := time.Now().Add(5 * TryAgain); ; time.Sleep(TryAgain / 10) {
+		if err = w.TakeLead(); !errors.Is(err, storage.ErrBusy) || time.Now().After(end) {
 			break
 		}
 	}
 	if err != nil {
-		return 0, errors.Join(stopFirst(err), w.giveUp())
+		return 0, errors.Join(stopFirst(err), w.GiveUp())
 	}
 	r.step("begun")
-	_, err = store.Who().Covered(store, w.lead.Claims.Count())
+	_, err = store.Who().Covered(store, w.Lead.Claims.Count())
 	keys := store.Who().Keys
-	return keys[len(keys)-1].Size, errors.Join(err, w.giveUp())
+	return keys[len(keys)-1].Size, errors.Join(err, w.GiveUp())
 }
 
 // stopFirst adds to errBusy what to do.

@@ -26,7 +26,7 @@ func killedAt(step string) int {
 			select {}
 		}
 	})
-	log.printf("%v", err)
+	log.Printf("%v", err)
 	return 3
 }
 
@@ -118,7 +118,7 @@ func TestRotateKeyKilled(t *testing.T) {
 		for _, how := range []string{"serve", "rotate", "other", "database"} {
 			t.Run(c.step+" "+how, func(t *testing.T) {
 				p := newPlaceIn(t, how)
-				r := p.start(config{})
+				r := p.start(Config{})
 				first := r.post(begun("run-1"))
 				r.accepted(begun("run-1"), first)
 				check(t, r.stop())
@@ -178,7 +178,7 @@ func TestRotateKeyRefused(t *testing.T) {
 	}
 	check(t, os.Mkdir(p.dir, 0o700))
 	says(t, 2, "there is no log yet", p.rotation(next)...)
-	check(t, p.start(config{}).stop())
+	check(t, p.start(Config{}).stop())
 	before := snapshot(t, p.dir)
 	other := newPlace(t)
 	for _, c := range []struct {
@@ -205,9 +205,9 @@ func TestRotateKeyDamaged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	next := p.nextKey()
-	check(t, p.start(config{}).stop())
+	check(t, p.start(Config{}).stop())
 	p.grow(300)
-	check(t, p.start(config{}).stop())
+	check(t, p.start(Config{}).stop())
 	p.change("log/tile/entries/000", func(b []byte) []byte {
 		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
 	})

@@ -112,7 +112,7 @@ func (s *servers) put(ts *testscript.TestScript, name string, p *place) *running
 }
 
 func (s *servers) start(name string, p *place) *running {
-	s.running[name] = p.start(config{}, "--public-read", "--origin", p.keys[0].Key.Origin())
+	s.running[name] = p.start(Config{}, "--public-read", "--origin", p.keys[0].Key.Origin())
 	return s.running[name]
 }
 
@@ -183,9 +183,9 @@ func (s *servers) adopt(p *place) {
 		check(s.t, err)
 		items = append(items, it)
 	}
-	writer := newWriter(store, signer, time.Now, log, nil)
-	check(s.t, writer.takeLead())
-	check(s.t, writer.record(items[writer.lead.Claims.Count():]))
+	writer := NewWriter(store, signer, time.Now, log, nil)
+	check(s.t, writer.TakeLead())
+	check(s.t, writer.Record(items[writer.Lead.Claims.Count():]))
 	blobs, err := filepath.Glob(filepath.Join(s.folder, "evidence/sha256/*/*"))
 	check(s.t, err)
 	for _, name := range blobs {
@@ -196,7 +196,7 @@ func (s *servers) adopt(p *place) {
 	if store.Who().Fresh {
 		check(s.t, store.Who().Write(store))
 	}
-	check(s.t, writer.giveUp())
+	check(s.t, writer.GiveUp())
 }
 
 // logFolder returns where the tiles are: in a folder of their own, or at the top of a bucket.

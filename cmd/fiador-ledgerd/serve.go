@@ -16,33 +16,33 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// config is what a server is told.
-type config struct {
-	signer          *ledger.Signer                  // of the log
-	open            func() (storage.Storage, error) // opens the log
-	listen          string                          // HOST:PORT
-	clients         string                          // the file of the clients
-	tlsCert, tlsKey string                          // files, or empty without TLS
-	policy          string                          // the file of the witnesses' policy, or empty
-	public          bool                            // everybody may read checkpoint, tiles and origin.json
+// Config is what a server is told.
+type Config struct {
+	Signer          *ledger.Signer                  // of the log
+	Open            func() (storage.Storage, error) // opens the log
+	Listen          string                          // HOST:PORT
+	Clients         string                          // the file of the clients
+	TLSCert, TLSKey string                          // files, or empty without TLS
+	Policy          string                          // the file of the witnesses' policy, or empty
+	Public          bool                            // everybody may read checkpoint, tiles and origin.json
 
-	now      func() time.Time
-	decorate storage.Decorator      // in tests, faults
-	ready    func(address net.Addr) // in tests, called once it answers
+	Now      func() time.Time
+	Decorate storage.Decorator      // in tests, faults
+	Ready    func(address net.Addr) // in tests, called once it answers
 }
 
-// serve answers requests until a signal comes or ctx ends.
-func (c config) serve(ctx context.Context, log messages) error {
+// Serve answers requests until a signal comes or ctx ends.
+func (c Config) Serve(ctx context.Context, log Log) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the clients are read: a later change is not missed
 	defer signal.Stop(hangup)
-	known, err := tokens.Read(c.clients)
+	known, err := tokens.Read(c.Clients)
 	if err != nil {
 		return err
 	}
 	var cosign *witness.Quorum
-	if c.policy != "" {
-		if cosign, err = witness.ReadPolicy(c.policy, c.signer.Verifier()); err != nil {
+	if c.Policy != "" {
+		if cosign, err = witness.ReadPolicy(c.Policy, c.Signer.Verifier()); err != nil {
 			return err
 		}
 	}
@@ -51,14 +51,14 @@ func (c config) serve(ctx context.Context, log messages) error {
 		return err
 	}
 	defer listener.Close()
-	store, err := c.open()
+	store, err := c.Open()
 	if err != nil {
 		return err
 	}
 	if store.Who().Cosign = cosign; cosign != nil {
 		cosign.Size, cosign.Keep = store.Size, store.SetDocument
 	}
-	s := &server{store: store, writer: newWriter(store, c.signer, c.now, log, c.decorate), public: c.public, log: log}
+	s := &server{store: store, writer: NewWriter(store, c.Signer, c.Now, log, c.Decorate), public: c.Public, log: log}
 	s.clients.Store(&known)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -67,13 +67,13 @@ func (c config) serve(ctx context.Context, log messages) error {
 }
 
 // answer answers requests until ctx ends, and then those that are under way.
-func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener net.Listener, url string, c config) error {
+func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener net.Listener, url string, c Config) error {
 	writing, end := context.WithCancel(context.Background())
 	defer end()
 	h := s.httpServer()
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(listener) }()
-	s.log.printf("listening on %s", url)
+	s.log.Printf("listening on %s", url)
 	begun := make(chan error, 1)
 	go func() {
 		err := s.writer.begin()
@@ -82,8 +82,8 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 			close(s.writer.ended)
 			return
 		}
-		if c.ready != nil {
-			c.ready(listener.Addr())
+		if c.Ready != nil {
+			c.Ready(listener.Addr())
 		}
 		s.writer.run(writing)
 	}()
@@ -96,7 +96,7 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 			err = s.store.Who().Cosign.Failed()
 		case err = <-begun: // nil: it writes, or waits
 		case <-hangup:
-			s.readClients(c.clients)
+			s.readClients(c.Clients)
 		}
 	}
 	starting := s.writer.state.Swap(stateEnding) == stateStarting
@@ -114,12 +114,12 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 		default:
 		}
 		if err == nil {
-			s.log.printf("ended")
+			s.log.Printf("ended")
 		}
 		return err
 	case <-time.After(2 * storage.LastCheckpoint):
 		if starting {
-			s.log.printf("ended before it could write")
+			s.log.Printf("ended before it could write")
 			return err
 		}
 		return errors.Join(err, errors.New("the storage does not answer; at its next start the server completes what was not finished"))
@@ -130,9 +130,9 @@ func (s *server) answer(ctx context.Context, hangup <-chan os.Signal, listener n
 func (s *server) readClients(file string) {
 	next, err := tokens.Read(file)
 	if err != nil {
-		s.log.printf("the clients stay as they were: %v", err)
+		s.log.Printf("the clients stay as they were: %v", err)
 		return
 	}
 	s.clients.Store(&next)
-	s.log.printf("read %d clients", len(next))
+	s.log.Printf("read %d clients", len(next))
 }

@@ -34,7 +34,7 @@ func TestVectorsOfAnswers(t *testing.T) {
 		}
 	}
 	p := newPlace(t)
-	server := p.start(config{})
+	server := p.start(Config{})
 	failed, began, decided := drafts["error"], drafts["begun"], drafts["decision"]
 	first := began
 	first.RunID = "run-begun"

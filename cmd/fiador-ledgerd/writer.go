@@ -18,16 +18,16 @@ import (
 
 const (
 	maxWaiting = 1024 // drafts that wait for the writer; more are refused as busy
-	tryAgain   = time.Second
+	TryAgain   = time.Second
 )
 
-// writer takes drafts and makes them entries of the log, one batch after another. Its
+// Writer takes drafts and makes them entries of the log, one batch after another. Its
 // goroutine alone has the fields below lead.
-type writer struct {
+type Writer struct {
 	store    storage.Storage
 	signer   *ledger.Signer
 	now      func() time.Time
-	log      messages
+	log      Log
 	decorate storage.Decorator
 
 	drafts   chan *draft
@@ -36,15 +36,15 @@ type writer struct {
 	state    atomic.Int32
 	claims   atomic.Pointer[claims.Store] // of the lead, for reading
 
-	lead *storage.Lead // nil while another server writes
+	Lead *storage.Lead // nil while another server writes
 	held []*draft      // for the next batch
 }
 
-// messages takes what a server says to people.
-type messages interface {
-	printf(format string, args ...any)
-	// complain says what goes wrong, and why. It may leave out what it has just said.
-	complain(what string, why any)
+// Log takes what a server says to people.
+type Log interface {
+	Printf(format string, args ...any)
+	// Complain says what goes wrong, and why. It may leave out what it has just said.
+	Complain(what string, why any)
 }
 
 // The states of a writer.
@@ -57,13 +57,13 @@ const (
 	stateEnding
 )
 
-func newWriter(store storage.Storage, signer *ledger.Signer, now func() time.Time, log messages, decorate storage.Decorator) *writer {
-	return &writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
+func NewWriter(store storage.Storage, signer *ledger.Signer, now func() time.Time, log Log, decorate storage.Decorator) *Writer {
+	return &Writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
 }
 
 // become changes the state, unless the server ends.
-func (w *writer) become(state int32) {
+func (w *Writer) become(state int32) {
 	for {
 		now := w.state.Load()
 		if now == stateEnding || w.state.CompareAndSwap(now, state) {
@@ -73,7 +73,7 @@ func (w *writer) become(state int32) {
 }
 
 // refusal says why the writer takes nothing now, or returns nil.
-func (w *writer) refusal() *failure {
+func (w *Writer) refusal() *failure {
 	switch w.state.Load() {
 	case stateWriting:
 		return nil
@@ -92,40 +92,40 @@ func (w *writer) refusal() *failure {
 
 // begin takes the lead if no other server has it. An error means that the log cannot be
 // written to.
-func (w *writer) begin() error {
-	err := w.takeLead()
+func (w *Writer) begin() error {
+	err := w.TakeLead()
 	if errors.Is(err, storage.ErrBusy) {
 		w.become(stateStandby)
-		w.log.printf("another server writes to this log; this one waits")
+		w.log.Printf("another server writes to this log; this one waits")
 		return nil
 	}
 	if err != nil {
-		return errors.Join(err, w.giveUp())
+		return errors.Join(err, w.GiveUp())
 	}
-	w.log.printf("%s", nowWriting)
+	w.log.Printf("%s", nowWriting)
 	return nil
 }
 
 const nowWriting = "this server writes to the log now"
 
-func (w *writer) takeLead() (err error) {
-	if w.lead, err = w.store.Lead(w.decorate); err != nil {
+func (w *Writer) TakeLead() (err error) {
+	if w.Lead, err = w.store.Lead(w.decorate); err != nil {
 		return err
 	}
 	return w.settle()
 }
 
-func (w *writer) giveUp() error {
-	l := w.lead
+func (w *Writer) GiveUp() error {
+	l := w.Lead
 	if l == nil {
 		return nil
 	}
-	w.lead = nil
+	w.Lead = nil
 	return l.Close()
 }
 
 // run writes batches until ctx ends. It waits for the lead if begin did not get it.
-func (w *writer) run(ctx context.Context) {
+func (w *Writer) run(ctx context.Context) {
 	defer close(w.ended)
 	failures := 0 // one after another, to take the lead
 	for ctx.Err() == nil {
@@ -133,49 +133,49 @@ func (w *writer) run(ctx context.Context) {
 			w.batches(ctx)
 			continue
 		}
-		if w.pause(ctx, tryAgain*time.Duration(1+min(failures, 4))); ctx.Err() != nil {
+		if w.pause(ctx, TryAgain*time.Duration(1+min(failures, 4))); ctx.Err() != nil {
 			break
 		}
-		if w.lead != nil && w.lead.IsLost() {
-			w.log.printf("this server lost the right to write")
-			if err := w.giveUp(); err != nil {
-				w.log.complain("the log was not closed well", err)
+		if w.Lead != nil && w.Lead.IsLost() {
+			w.log.Printf("this server lost the right to write")
+			if err := w.GiveUp(); err != nil {
+				w.log.Complain("the log was not closed well", err)
 			}
 		}
-		again, taking := w.takeLead, w.lead == nil
+		again, taking := w.TakeLead, w.Lead == nil
 		if !taking {
 			again = w.settle
 		}
 		err := again()
-		lost := w.lead != nil && w.lead.IsLost()
+		lost := w.Lead != nil && w.Lead.IsLost()
 		if failures++; err == nil || !taking || errors.Is(err, storage.ErrBusy) {
 			failures = 0
 		}
-		if err != nil && taking && w.lead != nil { // Tessera would sign what settle refuses
-			err = errors.Join(err, w.giveUp())
+		if err != nil && taking && w.Lead != nil { // Tessera would sign what settle refuses
+			err = errors.Join(err, w.GiveUp())
 		}
 		switch {
 		case err == nil:
-			w.log.printf("%s", nowWriting)
+			w.log.Printf("%s", nowWriting)
 		case errors.Is(err, storage.ErrBusy), errors.Is(err, storage.ErrLost), err != nil && lost:
 			w.become(stateStandby)
 		case w.store.Who().Cosign.Failed() != nil: // the server ends
 			w.become(stateFailed)
 		case errors.As(err, new(*storage.OtherKey)): // this server leads never again, and reads go on
-			w.log.complain("this server cannot write", err)
+			w.log.Complain("this server cannot write", err)
 			w.become(stateStandby)
 		default:
-			w.log.complain("the log cannot be written to", err)
+			w.log.Complain("the log cannot be written to", err)
 			w.become(stateAfter(err))
 		}
 	}
-	if err := w.giveUp(); err != nil {
-		w.log.printf("the log was not closed well: %v", err)
+	if err := w.GiveUp(); err != nil {
+		w.log.Printf("the log was not closed well: %v", err)
 	}
 }
 
 // pause waits, and refuses drafts meanwhile.
-func (w *writer) pause(ctx context.Context, wait time.Duration) {
+func (w *Writer) pause(ctx context.Context, wait time.Duration) {
 	end := time.NewTimer(wait)
 	defer end.Stop()
 	for {
@@ -191,7 +191,7 @@ func (w *writer) pause(ctx context.Context, wait time.Duration) {
 }
 
 // batches writes batches until ctx ends or one fails.
-func (w *writer) batches(ctx context.Context) {
+func (w *Writer) batches(ctx context.Context) {
 	for {
 		batch := w.held
 		w.held = nil
@@ -199,7 +199,7 @@ func (w *writer) batches(ctx context.Context) {
 			select {
 			case d := <-w.drafts:
 				batch = append(batch, d)
-			case <-w.lead.Lost:
+			case <-w.Lead.Lost:
 				w.become(stateStandby)
 				return
 			case <-ctx.Done():
@@ -210,8 +210,8 @@ func (w *writer) batches(ctx context.Context) {
 			batch = append(batch, <-w.drafts)
 		}
 		if err := w.write(batch); err != nil {
-			w.log.complain("records were not written", err)
-			if w.lead.IsLost() {
+			w.log.Complain("records were not written", err)
+			if w.Lead.IsLost() {
 				w.become(stateStandby)
 				return
 			}
@@ -249,19 +249,19 @@ type batch struct {
 }
 
 // write makes one batch of drafts entries of the log, and answers them.
-func (w *writer) write(drafts []*draft) error {
+func (w *Writer) write(drafts []*draft) error {
 	if err := w.store.Who().Cosign.Failed(); err != nil {
 		fail(err, drafts)
 		return err
 	}
-	b := &batch{first: w.lead.Claims.Count(), byRun: map[string]int{}}
+	b := &batch{first: w.Lead.Claims.Count(), byRun: map[string]int{}}
 	now := w.now()
 	runs := make([]string, len(drafts))
 	for i, d := range drafts {
 		runs[i] = d.record.RunID
 	}
 	var err error
-	if b.recorded, err = w.lead.Claims.Of(runs); err != nil {
+	if b.recorded, err = w.Lead.Claims.Of(runs); err != nil {
 		fail(err, drafts)
 		return err
 	}
@@ -272,7 +272,7 @@ func (w *writer) write(drafts []*draft) error {
 			return err
 		}
 	}
-	if err := w.record(b.items); err != nil {
+	if err := w.Record(b.items); err != nil {
 		fail(err, b.drafts...)
 		return err
 	}
@@ -299,7 +299,7 @@ func fail(err error, lists ...[]*draft) {
 
 // decide answers a draft that is recorded already or cannot follow its run, and puts
 // another one into the batch.
-func (w *writer) decide(b *batch, d *draft, now time.Time) error {
+func (w *Writer) decide(b *batch, d *draft, now time.Time) error {
 	rec := d.record
 	if i, ok := b.byRun[rec.RunID]; ok {
 		if same, err := rec.After(b.items[i].Record, b.first+int64(i)); same && err == nil {
@@ -323,7 +323,7 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 		d.end(outcome{failure: &failure{409, "evidence", "the server does not have the blob " + string(rec.Evidence.SHA256) + " of this size: put it first"}})
 		return nil
 	}
-	rec.Stamp(now, w.lead.Claims.Last())
+	rec.Stamp(now, w.Lead.Claims.Last())
 	it, err := claims.NewItem(rec)
 	if err != nil {
 		d.end(outcome{failure: notRecord(err)})
@@ -336,14 +336,14 @@ func (w *writer) decide(b *batch, d *draft, now time.Time) error {
 
 // recorded says whether the log has a record already, and at which of the entries of its
 // run. It returns ErrConflict or ErrEnded if the record cannot follow them.
-func (w *writer) recorded(rec ledger.Record, of []claims.Entry) (first claims.Entry, again bool, err error) {
+func (w *Writer) recorded(rec ledger.Record, of []claims.Entry) (first claims.Entry, again bool, err error) {
 	for _, old := range of {
-		h, err := w.lead.Tree.Leaf(old.Index, w.lead.Claims.Count())
+		h, err := w.Lead.Tree.Leaf(old.Index, w.Lead.Claims.Count())
 		if err != nil {
 			return claims.Entry{}, false, fmt.Errorf("the log's hash of entry %d cannot be read: %w", old.Index, err)
 		}
 		if h != ledger.LeafHash(old.Entry) {
-			w.lead.Claims.Doubt()
+			w.Lead.Claims.Doubt()
 			return claims.Entry{}, false, fmt.Errorf("the claim of entry %d was changed", old.Index)
 		}
 		same, err := rec.After(old.Record, old.Index)
@@ -358,35 +358,35 @@ func (w *writer) recorded(rec ledger.Record, of []claims.Entry) (first claims.En
 }
 
 // answer gives a draft the ack of a durable entry.
-func (w *writer) answer(d *draft, e claims.Entry, again bool) {
+func (w *Writer) answer(d *draft, e claims.Entry, again bool) {
 	ack, err := w.signer.Ack(e.Index, ledger.LeafHash(e.Entry))
 	if err != nil {
-		w.log.printf("an ack was not signed: %v", err)
+		w.log.Printf("an ack was not signed: %v", err)
 		d.end(outcome{failure: storageFailed()})
 		return
 	}
 	d.end(outcome{again: again, index: e.Index, entry: e.Entry, ack: ack.Note})
 }
 
-// record claims entries, adds them to the log and marks the claims with their indexes.
-func (w *writer) record(items []claims.Item) error {
+// Record claims entries, adds them to the log and marks the claims with their indexes.
+func (w *Writer) Record(items []claims.Item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	if err := w.lead.Claims.Write(items); err != nil {
+	if err := w.Lead.Claims.Write(items); err != nil {
 		return err
 	}
-	if err := w.lead.Tree.Add(w.lead.Claims.Count(), items); err != nil {
+	if err := w.Lead.Tree.Add(w.Lead.Claims.Count(), items); err != nil {
 		return err
 	}
-	return w.lead.Claims.Settled(items)
+	return w.Lead.Claims.Settled(items)
 }
 
 // settle brings claims and log together, and makes the writer ready. Whatever the log has
 // beyond the indexes of the claims gets its index; claims that the log does not have are
 // added to it. A new log gets its genesis.
-func (w *writer) settle() error {
-	kept, tree := w.lead.Claims, w.lead.Tree
+func (w *Writer) settle() error {
+	kept, tree := w.Lead.Claims, w.Lead.Tree
 	size, err := tree.Size()
 	if err != nil {
 		return err
@@ -405,7 +405,7 @@ func (w *writer) settle() error {
 		return nil // the import adds the entries
 	}
 	if size == 0 && len(open) == 0 {
-		if !w.lead.Fresh {
+		if !w.Lead.Fresh {
 			return errors.New("the log has no entries, and origin.json says that it had: put them back")
 		}
 		genesis := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: w.signer.Origin(), Key: w.signer.Verifier().String()}
@@ -419,20 +419,20 @@ func (w *writer) settle() error {
 	if err := w.begunByKey(open, size); err != nil {
 		return err
 	}
-	if err := w.record(open); err != nil {
+	if err := w.Record(open); err != nil {
 		return err
 	}
-	if w.lead.Fresh && kept.Count() > 1 {
+	if w.Lead.Fresh && kept.Count() > 1 {
 		return errors.New("origin.json is gone, and the log is not new: put it back")
 	}
-	if err := tree.Witnessed(w.log.complain); err != nil {
+	if err := tree.Witnessed(w.log.Complain); err != nil {
 		return err
 	}
-	if err := w.lead.Finish(); err != nil {
+	if err := w.Lead.Finish(); err != nil {
 		return err
 	}
-	w.lead.Fresh = false
-	if err := w.signable(); err != nil {
+	w.Lead.Fresh = false
+	if err := w.Signable(); err != nil {
 		return err
 	}
 	w.claims.Store(&kept)
@@ -442,15 +442,15 @@ func (w *writer) settle() error {
 
 // begunByKey refuses a new log whose genesis names another key: a server with that key was
 // killed before it wrote origin.json.
-func (w *writer) begunByKey(open []claims.Item, size int64) error {
-	if !w.lead.Fresh {
+func (w *Writer) begunByKey(open []claims.Item, size int64) error {
+	if !w.Lead.Fresh {
 		return nil
 	}
 	var genesis claims.Item
 	if size == 0 {
 		genesis = open[0]
 	} else {
-		entry, err := w.lead.Tree.Entry(0, size)
+		entry, err := w.Lead.Tree.Entry(0, size)
 		if err != nil {
 			return err
 		}
@@ -464,10 +464,10 @@ func (w *writer) begunByKey(open []claims.Item, size int64) error {
 	return nil
 }
 
-// signable adds a record if the log ends with the rotation to the key, which cannot sign that
+// Signable adds a record if the log ends with the rotation to the key, which cannot sign that
 // tree. So the key signs a checkpoint over all entries.
-func (w *writer) signable() error {
-	keys, count := w.store.Who().Keys, w.lead.Claims.Count()
+func (w *Writer) Signable() error {
+	keys, count := w.store.Who().Keys, w.Lead.Claims.Count()
 	switch since := keys[len(keys)-1].Size; {
 	case since <= count:
 		return nil
@@ -475,19 +475,19 @@ func (w *writer) signable() error {
 		return fmt.Errorf("the log has %d entries, and origin.json a key from %d on: an old copy of the log was put back; put back the newest one", count, since)
 	}
 	repair := ledger.Record{Kind: ledger.KindRepair, Repairs: []ledger.Repair{{What: ledger.RepairCheckpoint}}}
-	repair.Stamp(w.now(), w.lead.Claims.Last())
+	repair.Stamp(w.now(), w.Lead.Claims.Last())
 	it, err := claims.NewItem(repair)
 	if err != nil {
 		return err
 	}
-	return w.record([]claims.Item{it})
+	return w.Record([]claims.Item{it})
 }
 
 // adopt claims the entries of the log that have no claim with an index, and returns the
 // open claims that are not among them. It drops those that cannot follow any more, and those
 // of a rotation.
-func (w *writer) adopt(open []claims.Item, size int64) ([]claims.Item, error) {
-	kept, tree := w.lead.Claims, w.lead.Tree
+func (w *Writer) adopt(open []claims.Item, size int64) ([]claims.Item, error) {
+	kept, tree := w.Lead.Claims, w.Lead.Tree
 	var found []claims.Item
 	flush := func() error {
 		if len(found) == 0 {

@@ -22,11 +22,11 @@ import (
 // silence takes what a writer says.
 type silence struct{}
 
-func (silence) printf(string, ...any) {}
-func (silence) complain(string, any)  {}
+func (silence) Printf(string, ...any) {}
+func (silence) Complain(string, any)  {}
 
 // newTestWriter makes a writer of a new log without a server, whose parts a test can change.
-func newTestWriter(t *testing.T, decorate storage.Decorator) *writer {
+func newTestWriter(t *testing.T, decorate storage.Decorator) *Writer {
 	t.Helper()
 	private, _, err := ledger.GenerateKey(rand.Reader, testOrigin)
 	check(t, err)
@@ -34,13 +34,13 @@ func newTestWriter(t *testing.T, decorate storage.Decorator) *writer {
 	check(t, err)
 	store, err := storage.OpenPosix(filepath.Join(t.TempDir(), "log"), storage.NewIdentity(signer))
 	check(t, err)
-	w := newWriter(store, signer, time.Now, silence{}, decorate)
+	w := NewWriter(store, signer, time.Now, silence{}, decorate)
 	check(t, w.begin())
 	return w
 }
 
 // starts runs a writer until the end of the test.
-func (w *writer) starts(t *testing.T) {
+func (w *Writer) starts(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go w.run(ctx)
 	t.Cleanup(func() { cancel(); <-w.ended })
@@ -62,8 +62,8 @@ func (unwritable) Write([]claims.Item) error { return errors.New("the file is re
 func TestClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w := newTestWriter(t, nil)
-	w.lead.Claims = unwritable{w.lead.Claims}
-	tree := w.lead.Tree
+	w.Lead.Claims = unwritable{w.Lead.Claims}
+	tree := w.Lead.Tree
 	w.starts(t)
 	for range 2 {
 		if out := w.submit(t.Context(), draftOf("run-1")); out.failure == nil || out.status != 500 || out.ack != nil {
@@ -79,12 +79,12 @@ func TestClaimsCannotBeWritten(t *testing.T) {
 func TestFailedBatch(t *testing.T) {
 	t.Parallel()
 	w := newTestWriter(t, nil)
-	good := w.lead.Claims
-	w.lead.Claims = unwritable{good}
+	good := w.Lead.Claims
+	w.Lead.Claims = unwritable{good}
 	if err := w.write([]*draft{draftOf("run-1")}); err == nil {
 		t.Fatal("claims were written that cannot be")
 	}
-	w.lead.Claims = good
+	w.Lead.Claims = good
 	check(t, w.settle())
 	d := draftOf("run-1")
 	check(t, w.write([]*draft{d}))
