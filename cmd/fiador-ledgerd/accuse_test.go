@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // readings are all commands that read a log of which entry 2 is the run two.
@@ -25,27 +27,27 @@ func readings(dir, key, url string) [][]string {
 // behind what it has promised, and with 2 if no server answers.
 func TestReadersAccuse(t *testing.T) {
 	p := newPlace(t)
-	server := p.start(Config{})
-	m := server.machine(t, "ci")
+	r := p.start(server.Config{})
+	m := r.machine(t, "ci")
 	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof")
-	check(t, server.stop())
+	check(t, r.stop())
 	copied := filepath.Join(t.TempDir(), "log")
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
-	server = p.start(Config{})
-	m.url = server.url
+	r = p.start(server.Config{})
+	m.url = r.url
 	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof")
-	check(t, server.stop())
+	check(t, r.stop())
 	check(t, os.RemoveAll(p.dir))
 	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
-	server = p.start(Config{})
-	m.url = server.url
+	r = p.start(server.Config{})
+	m.url = r.url
 	for _, args := range readings(m.home, m.key, m.url) {
 		stdout, stderr, status := m.run(args...)
 		if status != 1 || !strings.Contains(stdout+stderr, "TRUNCATED") || !strings.Contains(stdout+stderr, "both signed notes are kept") {
 			t.Errorf("%q: exit status %d\n%s%s", args, status, stdout, stderr)
 		}
 	}
-	check(t, server.stop())
+	check(t, r.stop())
 	for _, args := range readings(m.home, m.key, m.url) {
 		if stdout, stderr, status := m.run(args...); status != 2 || stdout != "" {
 			t.Errorf("%q without a server: exit status %d\n%s%s", args, status, stdout, stderr)
@@ -57,15 +59,15 @@ func TestReadersAccuse(t *testing.T) {
 // changed.
 func TestChangedTile(t *testing.T) {
 	p := newPlace(t)
-	server := p.start(Config{})
-	first := server.machine(t, "ci")
+	r := p.start(server.Config{})
+	first := r.machine(t, "ci")
 	for _, run := range []string{"one", "two"} {
 		first.says(0, `"accepted":true`, "run", "intent.json", "--run-id", run)
 	}
 	for i := range 300 {
-		server.accepted(failedRun(fmt.Sprintf("run-%d", i)), server.post(failedRun(fmt.Sprintf("run-%d", i))))
+		r.accepted(failedRun(fmt.Sprintf("run-%d", i)), r.post(failedRun(fmt.Sprintf("run-%d", i))))
 	}
-	server.log(303)
+	r.log(303)
 	for _, name := range []string{"tile/entries/000", "tile/0/000"} {
 		file := filepath.Join(p.dir, "log", name)
 		right, err := os.ReadFile(file)
@@ -74,7 +76,7 @@ func TestChangedTile(t *testing.T) {
 		wrong[700]++
 		check(t, os.WriteFile(file, wrong, 0o644))
 		for _, args := range [][]string{{"list"}, {"show", "+2"}, {"stats"}, {"drift"}, {"export"}, {"verify"}, {"prove", "+2"}, {"publish", "public"}, {"replay", "--all"}} {
-			m := server.machine(t, "ci")
+			m := r.machine(t, "ci")
 			stdout, stderr, status := m.run(append(append([]string{"ledger"}, args...), "--key", m.key)...)
 			if status != 1 || !strings.Contains(stderr, "does not verify") && !strings.Contains(stdout, "TAMPERED") {
 				t.Errorf("%s: %q: exit status %d\n%s%s", name, args, status, stdout, stderr)
@@ -95,16 +97,16 @@ func TestCompareHoldsTheServer(t *testing.T) {
 	says(t, 0, "", f.args()...)
 	copied := filepath.Join(t.TempDir(), "log")
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
-	server := p.start(Config{})
-	m := server.machine(t, "ci")
-	server.accepted(failedRun("more"), server.post(failedRun("more")))
-	server.log(5)
+	r := p.start(server.Config{})
+	m := r.machine(t, "ci")
+	r.accepted(failedRun("more"), r.post(failedRun("more")))
+	r.log(5)
 	m.says(0, "more", "ledger", "list", "--key", m.key)
 	m.says(0, "BEHIND", "ledger", "compare", f.dir, m.url, "--key", m.key)
-	check(t, server.stop())
+	check(t, r.stop())
 	check(t, os.RemoveAll(p.dir))
 	check(t, os.CopyFS(p.dir, os.DirFS(copied)))
-	m.url = p.start(Config{}).url
+	m.url = p.start(server.Config{}).url
 	m.says(1, "TRUNCATED", "ledger", "compare", f.dir, m.url, "--key", m.key)
 	m.says(1, "TRUNCATED", "ledger", "compare", m.url, f.dir, "--key", m.key)
 }

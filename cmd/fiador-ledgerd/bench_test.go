@@ -6,13 +6,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // BenchmarkRecords measures records of clients over HTTP.
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(clients), func(b *testing.B) {
-			r := newPlace(b).start(Config{Now: time.Now})
+			r := newPlace(b).start(server.Config{Now: time.Now})
 			var next, at atomic.Int64
 			var all sync.WaitGroup
 			n := int64(b.N)

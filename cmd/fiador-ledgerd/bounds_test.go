@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/ledger"
 )
@@ -19,7 +20,7 @@ import (
 // taken when others have ended.
 func TestManyBlobs(t *testing.T) {
 	t.Parallel()
-	r := newPlace(t).start(Config{})
+	r := newPlace(t).start(server.Config{})
 	blob := []byte("evidence")
 	if got := r.put(blob); got.status != 204 {
 		t.Fatal(got.status)
@@ -93,9 +94,9 @@ func TestCacheHeaders(t *testing.T) {
 	const kept = ", max-age=31536000, immutable"
 	for who, more := range map[string][]string{"private": nil, "public": {"--public-read"}} {
 		p := newPlace(t)
-		check(t, p.start(Config{}).stop())
+		check(t, p.start(server.Config{}).stop())
 		p.grow(300)
-		r := p.start(Config{}, more...)
+		r := p.start(server.Config{}, more...)
 		blob := []byte("evidence")
 		r.put(blob)
 		recorded := r.post(begun("run-1"))

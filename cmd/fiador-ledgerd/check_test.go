@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 )
 
@@ -42,7 +43,7 @@ func TestCheck(t *testing.T) {
 	check(t, os.Mkdir(p.dir, 0o700))
 	p.finds(t, 0, "note", "there is no log yet")
 
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	for i := range 3 {
 		r.accepted(begun(fmt.Sprintf("run-%d", i)), r.post(begun(fmt.Sprintf("run-%d", i))))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // claimsFile changes the claims of a log whose server has ended.
@@ -24,7 +25,7 @@ func (p *place) claimsFile(change func(text []byte) []byte) {
 // same starts a server, sends records again, and checks that the log has them all, once.
 func (p *place) same(runs, more int) {
 	p.t.Helper()
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	for i := range runs {
 		rec := begun(fmt.Sprintf("run-%d", i))
 		got := r.post(rec)
@@ -41,7 +42,7 @@ func (p *place) same(runs, more int) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	const runs = 5
 	for i := range runs {
 		rec := begun(fmt.Sprintf("run-%d", i))
@@ -103,7 +104,7 @@ func TestClaims(t *testing.T) {
 func TestClaimsChange(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	for _, run := range []string{"run-0", "run-1"} {
 		r.accepted(begun(run), r.post(begun(run)))
 	}
@@ -125,7 +126,7 @@ func TestClaimsChange(t *testing.T) {
 func TestKilledBeforeAdd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	check(t, r.stop())
 	var claimed []byte
@@ -144,7 +145,7 @@ func TestKilledBeforeAdd(t *testing.T) {
 func TestNewLogKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	whole := p.dir
 	for _, c := range []struct {
 		what string

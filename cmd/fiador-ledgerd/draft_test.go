@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/transparency-dev/tessera"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // TestRunUnderWay: nobody learns that a run has no entry while its record is being added.
@@ -14,7 +16,7 @@ func TestRunUnderWay(t *testing.T) {
 	t.Parallel()
 	var holds atomic.Bool
 	adding, release := make(chan struct{}), make(chan struct{})
-	r := newPlace(t).start(Config{Decorate: func(add tessera.AddFn) tessera.AddFn {
+	r := newPlace(t).start(server.Config{Decorate: func(add tessera.AddFn) tessera.AddFn {
 		return func(ctx context.Context, e *tessera.Entry) tessera.IndexFuture {
 			if holds.CompareAndSwap(true, false) {
 				close(adding)

@@ -17,6 +17,7 @@ import (
 	"github.com/transparency-dev/tessera"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -132,7 +133,7 @@ func TestFailedAdds(t *testing.T) { over(t, testFailedAdds) }
 
 func testFailedAdds(t *testing.T, p *place) {
 	var f faults
-	r := p.start(Config{Decorate: f.decorate})
+	r := p.start(server.Config{Decorate: f.decorate})
 	for i, fault := range []func(tessera.AddFn, context.Context, *tessera.Entry) tessera.IndexFuture{
 		func(_ tessera.AddFn, _ context.Context, _ *tessera.Entry) tessera.IndexFuture { // not added
 			return failing(errors.New("the disk is full"))
@@ -168,7 +169,7 @@ func TestOtherOrder(t *testing.T) { over(t, testOtherOrder) }
 
 func testOtherOrder(t *testing.T, p *place) {
 	var f faults
-	r := p.start(Config{Decorate: f.decorate})
+	r := p.start(server.Config{Decorate: f.decorate})
 	gate, blocked := make(chan struct{}), make(chan struct{})
 	f.once(func(add tessera.AddFn, ctx context.Context, e *tessera.Entry) tessera.IndexFuture {
 		close(blocked)
@@ -210,12 +211,12 @@ func testOtherOrder(t *testing.T, p *place) {
 func TestOldCopy(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	check(t, r.stop())
 	logDir, old := filepath.Join(p.dir, "log"), filepath.Join(t.TempDir(), "old")
 	check(t, os.CopyFS(old, os.DirFS(logDir)))
-	r = p.start(Config{})
+	r = p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.log(3)
 	check(t, r.stop())
@@ -224,7 +225,7 @@ func TestOldCopy(t *testing.T) {
 
 	refused := func(what string) {
 		t.Helper()
-		r, err := p.tryStart(Config{})
+		r, err := p.tryStart(server.Config{})
 		if err == nil || !strings.Contains(err.Error(), "old copy") {
 			t.Fatalf("%s: %v\n%s", what, err, r.stderr)
 		}
@@ -249,7 +250,7 @@ func testClockBack(t *testing.T, p *place) {
 	now := time.Now()
 	var mu sync.Mutex
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	r := p.start(Config{Now: clock})
+	r := p.start(server.Config{Now: clock})
 	first := r.accepted(begun("run-1"), r.post(begun("run-1")))
 	mu.Lock()
 	now = now.Add(-24 * time.Hour)
@@ -259,7 +260,7 @@ func testClockBack(t *testing.T, p *place) {
 		t.Errorf("timestamp %s, behind %d ms", second.Timestamp, second.ClockBehindMS)
 	}
 	check(t, r.stop())
-	r = p.start(Config{Now: clock})
+	r = p.start(server.Config{Now: clock})
 	if third := r.accepted(begun("run-3"), r.post(begun("run-3"))); third.Timestamp != first.Timestamp || third.ClockBehindMS == 0 {
 		t.Errorf("after a new start: %s", third.Timestamp)
 	}
@@ -334,7 +335,7 @@ func testTwoStartAtOnce(t *testing.T, p *place) {
 func TestSameBlobAtOnce(t *testing.T) { over(t, testSameBlobAtOnce) }
 
 func testSameBlobAtOnce(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	blob := bytes.Repeat([]byte("evidence"), 10_000)
 	var all sync.WaitGroup
 	for range 16 {
@@ -356,7 +357,7 @@ func testSameBlobAtOnce(t *testing.T, p *place) {
 // More connections than the server takes wait until others end.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
-	r := newPlace(t).start(Config{})
+	r := newPlace(t).start(server.Config{})
 	address := strings.TrimPrefix(r.url, "http://")
 	var idle []net.Conn
 	for range 500 {
@@ -400,7 +401,7 @@ func TestWarnings(t *testing.T) {
 // TestCheckpointOfTheFuture: a checkpoint whose time is in the future, because the clock was set
 // back, does not keep new ones away.
 func TestCheckpointOfTheFuture(t *testing.T) {
-	r := newPlace(t).start(Config{})
+	r := newPlace(t).start(server.Config{})
 	r.log(1)
 	file := filepath.Join(r.dir, "log", "checkpoint")
 	tomorrow := time.Now().Add(24 * time.Hour)
@@ -415,7 +416,7 @@ func TestCheckpointOfTheFuture(t *testing.T) {
 // tiles at the end of the log.
 func TestDamagedTile(t *testing.T) {
 	p := newPlace(t)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	p.grow(300)
 	before, err := os.ReadFile(filepath.Join(p.dir, claims.Name))
 	check(t, err)
@@ -424,7 +425,7 @@ func TestDamagedTile(t *testing.T) {
 	check(t, err)
 	tile[40] ^= 1
 	check(t, os.WriteFile(name, tile, 0o644))
-	if r, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "the log is damaged: entry 1") {
+	if r, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "the log is damaged: entry 1") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
 	after, err := os.ReadFile(filepath.Join(p.dir, claims.Name))
@@ -434,7 +435,7 @@ func TestDamagedTile(t *testing.T) {
 	}
 	tile[40] ^= 1
 	check(t, os.WriteFile(name, tile, 0o644))
-	if got := p.start(Config{}).log(300); len(got) != 300 {
+	if got := p.start(server.Config{}).log(300); len(got) != 300 {
 		t.Errorf("%d records", len(got))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/transparency-dev/tessera"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 )
 
@@ -45,7 +46,7 @@ func (r *running) posts(name string, from, to int) {
 func filled(t *testing.T) *place {
 	t.Helper()
 	p := newPlaceIn(t, "database")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.posts("run", 1, 301)
 	r.log(301)
 	check(t, r.stop())
@@ -57,7 +58,7 @@ func filled(t *testing.T) *place {
 func TestPartRemoved(t *testing.T) {
 	t.Parallel()
 	p := filled(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.posts("new", 1, 256)
 	r.log(556)
 	part := filepath.Join(p.dir, "tile/0/001.p")
@@ -78,7 +79,7 @@ func TestTileNotRead(t *testing.T) {
 	t.Parallel()
 	p := filled(t)
 	query(t, p.dsn, "UPDATE FiadorClaims SET entry = 'x' WHERE idx = 7") // is made again with all others
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	first := r.log(301)[8].RunID
 	tile := filepath.Join(p.dir, "tile/0/000")
 	check(t, os.Rename(tile, tile+".away"))
@@ -103,7 +104,7 @@ func TestManyOpenClaims(t *testing.T) {
 	if check(t, err); len(open) != 0 || c.Count() != 1 {
 		t.Errorf("%d open claims behind %d", len(open), c.Count())
 	}
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	if n := len(r.log(301)); n != 301 {
 		t.Errorf("%d entries", n)
 	}
@@ -117,14 +118,14 @@ func TestEngine(t *testing.T) {
 	p := newPlaceIn(t, "database")
 	m := ownMySQL(t, "--default-storage-engine=MyISAM")
 	p.dsn = m.database(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	if n := p.counted("information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB'"); n != 0 {
 		t.Errorf("%d tables are not of InnoDB", n)
 	}
 	check(t, r.stop())
 	query(t, p.dsn, "ALTER TABLE Seq ENGINE=MyISAM")
-	if r, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "InnoDB") {
+	if r, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "InnoDB") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
 	says(t, 2, "InnoDB", append([]string{"check"}, p.args()[:8]...)...)
@@ -134,7 +135,7 @@ func TestEngine(t *testing.T) {
 func TestOldCheckpoint(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.log(1)
 	old, err := os.ReadFile(filepath.Join(p.dir, "checkpoint"))
 	check(t, err)
@@ -151,7 +152,7 @@ func TestOldCheckpoint(t *testing.T) {
 	r.log(2)
 	check(t, r.stop())
 	putBack()
-	p.start(Config{}).log(2)
+	p.start(server.Config{}).log(2)
 }
 
 // A bucket that is too slow is no failure of the storage: the client tries again.
@@ -159,7 +160,7 @@ func TestPushback(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
 	var f faults
-	r := p.start(Config{Decorate: f.decorate})
+	r := p.start(server.Config{Decorate: f.decorate})
 	f.once(func(tessera.AddFn, context.Context, *tessera.Entry) tessera.IndexFuture {
 		return failing(tessera.ErrPushbackIntegration)
 	})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -82,7 +83,7 @@ func (p *place) grow(size int) {
 // the time. TestFollow holds that it leads with the claims that it has read before.
 func TestLargeTakeOver(t *testing.T) {
 	p := newPlace(t)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	size := rehearsal.Count(5000, 1_000_000)
 	start := time.Now()
 	p.grow(size)

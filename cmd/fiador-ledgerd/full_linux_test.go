@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // On a full disk records and blobs are refused, and nothing is promised. When there is
@@ -23,7 +25,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
 	p.dir = filepath.Join(disk, "log")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	r.log(2)
 
@@ -76,7 +78,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
 	p.dir = filepath.Join(disk, "log")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err == nil {
 		t.Error("the disk of a running server became read-only")
@@ -89,7 +91,7 @@ func TestReadOnlyDisk(t *testing.T) {
 			break
 		}
 	}
-	if r, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+	if r, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("started: %v\n%s", err, r.stderr)
 	}
 	check(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, ""))

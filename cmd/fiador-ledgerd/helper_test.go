@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
@@ -124,7 +125,7 @@ type running struct {
 }
 
 // start starts a server in this process.
-func (p *place) start(c Config, more ...string) *running {
+func (p *place) start(c server.Config, more ...string) *running {
 	p.t.Helper()
 	r, err := p.tryStart(c, more...)
 	if err != nil {
@@ -133,7 +134,7 @@ func (p *place) start(c Config, more ...string) *running {
 	return r
 }
 
-func (p *place) tryStart(c Config, more ...string) (*running, error) {
+func (p *place) tryStart(c server.Config, more ...string) (*running, error) {
 	p.t.Helper()
 	r := &running{place: p, stderr: new(rehearsal.Buffer)}
 	if c.Now == nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -54,7 +55,7 @@ type imports struct {
 	tree   ledger.Range // of the log, at the size of the folder
 	keys   ledger.Keys
 	store  storage.Storage
-	writer *Writer // nil if the log had everything
+	writer *server.Writer // nil if the log had everything
 	added  int64
 	blobs  int
 }
@@ -136,7 +137,7 @@ func (m *imports) copy(ctx context.Context, again bool) error {
 	case again && !unfinished:
 		return errors.New("the folder has moved before, and not into this log; name the storage of the log that has it")
 	}
-	m.writer = NewWriter(m.store, m.signer, time.Now, m.log, nil)
+	m.writer = server.NewWriter(m.store, m.signer, time.Now, m.log, nil)
 	if err := m.writer.TakeLead(); err != nil {
 		return stopFirst(err)
 	}

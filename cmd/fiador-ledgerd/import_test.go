@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
@@ -384,7 +385,7 @@ func TestImportRefused(t *testing.T) {
 		}},
 		{"a folder with files", "no origin.json", func(f *folder) []string { return f.args("--posix", filepath.Dir(f.place.key)) }},
 		{"another log", "name a new log", func(f *folder) []string {
-			r := f.place.start(Config{})
+			r := f.place.start(server.Config{})
 			r.accepted(begun("run-1"), r.post(begun("run-1")))
 			check(t, r.stop())
 			return f.args()

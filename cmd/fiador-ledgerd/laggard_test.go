@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/witness"
 )
 
@@ -52,12 +53,12 @@ func TestLaggard(t *testing.T) {
 	// No server writes to the log until a person has removed the document, with witnesses or without.
 	b.become(answers(503, "text/plain", ""))
 	for _, flags := range [][]string{nil, policy} {
-		if r, err := r.tryStart(Config{}, flags...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 2 entries") || !strings.Contains(err.Error(), "remove "+witness.Contradiction) {
+		if r, err := r.tryStart(server.Config{}, flags...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 2 entries") || !strings.Contains(err.Error(), "remove "+witness.Contradiction) {
 			t.Errorf("%v\n%s", err, r.stderr)
 		}
 	}
 	r.finds(t, 2, "BAD ", "has cosigned a tree of 2 entries")
 	check(t, os.Remove(filepath.Join(r.dir, witness.Contradiction)))
-	next := r.start(Config{})
+	next := r.start(server.Config{})
 	next.accepted(begun("after"), next.post(begun("after")))
 }

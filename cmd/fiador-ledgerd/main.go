@@ -39,6 +39,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/tokens"
 	"github.com/fiador/fiador/harness/durable"
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		switch args[0] {
 		case "serve":
 			storage.Quiet(log.Complain)
-			err = serve(ctx, args[1:], log, Config{Now: time.Now})
+			err = serve(ctx, args[1:], log, server.Config{Now: time.Now})
 		case "import":
 			storage.Quiet(nothing) // what the command says is enough
 			err = importLedger(ctx, args[1:], stdout, log)
@@ -173,7 +174,7 @@ func newKey(origin, file string, stdout io.Writer) error {
 }
 
 // serve answers requests until a signal comes or ctx ends.
-func serve(ctx context.Context, args []string, log *printer, c Config) error {
+func serve(ctx context.Context, args []string, log *printer, c server.Config) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	var w where
 	w.flags(flags)

@@ -26,6 +26,7 @@ import (
 	taws "github.com/transparency-dev/tessera/storage/aws"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -105,7 +106,7 @@ func (p *place) takeLock() {
 func TestLockLost(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	for i := range 3 {
 		rec := begun(fmt.Sprintf("run-%d", i))
 		r.accepted(rec, r.retry(rec))
@@ -131,7 +132,7 @@ func TestFencedWriter(t *testing.T) {
 	p := newPlaceIn(t, "database")
 	var f faults
 	gate, blocked := make(chan struct{}), make(chan []byte, 1)
-	first := p.start(Config{Decorate: f.decorate})
+	first := p.start(server.Config{Decorate: f.decorate})
 	first.log(1)
 	f.once(func(add tessera.AddFn, ctx context.Context, e *tessera.Entry) tessera.IndexFuture {
 		blocked <- bytes.Clone(e.Data())
@@ -171,7 +172,7 @@ func TestFencedWriter(t *testing.T) {
 	second.accepted(rec, second.retry(rec))
 	check(t, first.stop())
 	check(t, second.stop())
-	if third := p.start(Config{}); third.retry(rec).Index != 5 {
+	if third := p.start(server.Config{}); third.retry(rec).Index != 5 {
 		t.Error("after a new start the end of run-1 is another one")
 	} else {
 		third.waitSize(6)
@@ -200,7 +201,7 @@ func TestDatabaseKilled(t *testing.T) {
 	p := newPlaceIn(t, "database")
 	m := ownMySQL(t)
 	p.dsn = m.database(t)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.log(1)
 	l := &load{promised: map[int64]string{}}
 	for i := range 2 {
@@ -250,7 +251,7 @@ func TestDatabaseReadOnly(t *testing.T) {
 	p.secret = "S3cret/p@ss:word"
 	query(t, root, "CREATE USER ledger@localhost IDENTIFIED BY '"+p.secret+"'", "GRANT ALL ON "+root[strings.LastIndex(root, "/")+1:]+".* TO ledger@localhost")
 	p.dsn = strings.Replace(root, "root@", "ledger:"+p.secret+"@", 1)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.retry(begun("run-0")))
 	for i, c := range []struct{ before, after string }{
 		{"SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"},
@@ -290,7 +291,7 @@ func TestDatabaseReadOnly(t *testing.T) {
 
 	p.dsn = strings.Replace(p.dsn, p.secret, "wr0ng-secret", 1)
 	p.secret = "wr0ng-secret"
-	if r, err := p.tryStart(Config{}); err == nil || strings.Contains(err.Error()+r.stderr.String(), p.secret) {
+	if r, err := p.tryStart(server.Config{}); err == nil || strings.Contains(err.Error()+r.stderr.String(), p.secret) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
@@ -315,24 +316,24 @@ func fill(t *testing.T, dsn string) {
 func TestDatabaseOldCopy(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-0"), r.post(begun("run-0")))
 	r.log(2)
 	check(t, r.stop())
 	oldDatabase, oldBucket := p.copiedDatabase(), p.copiedBucket()
-	r = p.start(Config{})
+	r = p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.log(3)
 	check(t, r.stop())
 	newDatabase := p.copiedDatabase()
 
 	oldDatabase()
-	if r, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "old copy") {
+	if r, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "old copy") {
 		t.Errorf("a database of yesterday: %v\n%s", err, r.stderr)
 	}
 	newDatabase()
 	oldBucket()
-	if r, err := p.tryStart(Config{}); err == nil {
+	if r, err := p.tryStart(server.Config{}); err == nil {
 		t.Errorf("a bucket of yesterday: %v\n%s", err, r.stderr)
 	}
 }
@@ -341,7 +342,7 @@ func TestDatabaseOldCopy(t *testing.T) {
 func TestClaimRows(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	const runs = 5
 	for i := range runs {
 		rec := begun(fmt.Sprintf("run-%d", i))
@@ -363,7 +364,7 @@ func TestClaimRows(t *testing.T) {
 		"UPDATE FiadorClaims SET entry = " + other,
 	} {
 		query(t, p.dsn, change)
-		r := p.start(Config{})
+		r := p.start(server.Config{})
 		for i := range runs {
 			rec := begun(fmt.Sprintf("run-%d", i))
 			if got := r.retry(rec); !got.Again || got.Index != int64(i+1) {
@@ -376,7 +377,7 @@ func TestClaimRows(t *testing.T) {
 		check(t, r.stop())
 	}
 	query(t, p.dsn, "UPDATE FiadorLog SET settled = 99")
-	if _, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "old copy") {
+	if _, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "old copy") {
 		t.Errorf("claims of more entries than the log has: %v", err)
 	}
 }
@@ -409,7 +410,7 @@ func TestPutLost(t *testing.T) {
 		through.ServeHTTP(w, r)
 	}))
 	p.s3 = strings.Replace(p.s3, target.Host, proxy, 1)
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.log(1)
 	for i, c := range []struct {
 		fault string

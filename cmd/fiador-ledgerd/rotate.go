@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 )
@@ -74,7 +75,7 @@ func (r *rotation) record() (err error) {
 	if store.Who().Fresh {
 		return storage.ErrNoLog
 	}
-	w := NewWriter(store, r.old, time.Now, r.log, nil)
+	w := server.NewWriter(store, r.old, time.Now, r.log, nil)
 	if err := w.TakeLead(); err != nil {
 		return errors.Join(stopFirst(err), w.GiveUp())
 	}
@@ -147,9 +148,9 @@ func (r *rotation) begin() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := NewWriter(store, r.next, time.Now, r.log, nil)
+	w := server.NewWriter(store, r.next, time.Now, r.log, nil)
 	// A server that waits with the old key takes the lock for a moment.
-	for end := time.Now().Add(5 * TryAgain); ; time.Sleep(TryAgain / 10) {
+	for end := time.Now().Add(5 * server.TryAgain); ; time.Sleep(server.TryAgain / 10) {
 		if err = w.TakeLead(); !errors.Is(err, storage.ErrBusy) || time.Now().After(end) {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -118,7 +119,7 @@ func TestRotateKeyKilled(t *testing.T) {
 		for _, how := range []string{"serve", "rotate", "other", "database"} {
 			t.Run(c.step+" "+how, func(t *testing.T) {
 				p := newPlaceIn(t, how)
-				r := p.start(Config{})
+				r := p.start(server.Config{})
 				first := r.post(begun("run-1"))
 				r.accepted(begun("run-1"), first)
 				check(t, r.stop())
@@ -178,7 +179,7 @@ func TestRotateKeyRefused(t *testing.T) {
 	}
 	check(t, os.Mkdir(p.dir, 0o700))
 	says(t, 2, "there is no log yet", p.rotation(next)...)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	before := snapshot(t, p.dir)
 	other := newPlace(t)
 	for _, c := range []struct {
@@ -205,9 +206,9 @@ func TestRotateKeyDamaged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	next := p.nextKey()
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	p.grow(300)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	p.change("log/tile/entries/000", func(b []byte) []byte {
 		return bytes.Replace(b, []byte(`"old-9"`), []byte(`"old-x"`), 1)
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
@@ -112,7 +113,7 @@ func (s *servers) put(ts *testscript.TestScript, name string, p *place) *running
 }
 
 func (s *servers) start(name string, p *place) *running {
-	s.running[name] = p.start(Config{}, "--public-read", "--origin", p.keys[0].Key.Origin())
+	s.running[name] = p.start(server.Config{}, "--public-read", "--origin", p.keys[0].Key.Origin())
 	return s.running[name]
 }
 
@@ -183,7 +184,7 @@ func (s *servers) adopt(p *place) {
 		check(s.t, err)
 		items = append(items, it)
 	}
-	writer := NewWriter(store, signer, time.Now, log, nil)
+	writer := server.NewWriter(store, signer, time.Now, log, nil)
 	check(s.t, writer.TakeLead())
 	check(s.t, writer.Record(items[writer.Lead.Claims.Count():]))
 	blobs, err := filepath.Glob(filepath.Join(s.folder, "evidence/sha256/*/*"))

@@ -19,6 +19,7 @@ import (
 	"github.com/transparency-dev/tessera/fsck"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -36,7 +37,7 @@ func (r *running) refused(what string, got reply, status int, code string) {
 func TestStory(t *testing.T) { over(t, testStory) }
 
 func testStory(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	blob := []byte("{\"evidence\":1}\n")
 	r.refused("evidence missing", r.post(decision("run-1", blob)), 409, "evidence")
 	for range 2 {
@@ -109,7 +110,7 @@ func testStory(t *testing.T, p *place) {
 	}
 	check(t, r.stop())
 	r.fsck()
-	r = r.start(Config{})
+	r = r.start(server.Config{})
 	if got := r.post(begun("run-1")); got.Error != "ended" {
 		t.Errorf("after a new start: %s", got.body)
 	}
@@ -143,7 +144,7 @@ func (p *place) fsck() {
 func TestForms(t *testing.T) { over(t, testForms) }
 
 func testForms(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.log(2)
 	ci, reader := r.tokens["ci"], r.tokens["reader"]
@@ -207,7 +208,7 @@ func testForms(t *testing.T, p *place) {
 func TestHeaders(t *testing.T) { over(t, testHeaders) }
 
 func testHeaders(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	r.log(2)
 	ci, reader := r.tokens["ci"], r.tokens["reader"]
@@ -240,7 +241,7 @@ func testHeaders(t *testing.T, p *place) {
 func TestPublicRead(t *testing.T) { over(t, testPublicRead) }
 
 func testPublicRead(t *testing.T, p *place) {
-	r := p.start(Config{}, "--public-read")
+	r := p.start(server.Config{}, "--public-read")
 	blob := []byte("evidence")
 	r.put(blob)
 	for _, path := range []string{"/checkpoint", "/origin.json", "/tile/entries/000.p/1"} {
@@ -262,7 +263,7 @@ func testPublicRead(t *testing.T, p *place) {
 func TestLimits(t *testing.T) { over(t, testLimits) }
 
 func testLimits(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	large := make([]byte, ledger.MaxBlobBytes)
 	if got := r.put(large); got.status != 204 {
 		t.Fatalf("the largest blob: %d %s", got.status, got.body)
@@ -302,7 +303,7 @@ func testLimits(t *testing.T, p *place) {
 func TestSameRunAtOnce(t *testing.T) { over(t, testSameRunAtOnce) }
 
 func testSameRunAtOnce(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	var all sync.WaitGroup
 	got := make([]reply, 64)
 	for i := range got {
@@ -331,7 +332,7 @@ func testSameRunAtOnce(t *testing.T, p *place) {
 func TestBegunAndEndAtOnce(t *testing.T) { over(t, testBegunAndEndAtOnce) }
 
 func testBegunAndEndAtOnce(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	var all sync.WaitGroup
 	for i := range 40 {
 		run := fmt.Sprintf("run-%d", i)
@@ -351,7 +352,7 @@ func testBegunAndEndAtOnce(t *testing.T, p *place) {
 func TestManyClients(t *testing.T) { over(t, testManyClients) }
 
 func testManyClients(t *testing.T, p *place) {
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	const runs, clients = 300, 64
 	jobs := make(chan int, 2*runs)
 	for i := range runs {
@@ -447,7 +448,7 @@ func testSignals(t *testing.T, p *place) {
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	good := newPlace(t)
-	check(t, good.start(Config{}).stop())
+	check(t, good.start(server.Config{}).stop())
 	other := newPlace(t)
 	for _, c := range []struct {
 		what string

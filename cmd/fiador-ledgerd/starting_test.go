@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // TestOtherTree: a log whose files were exchanged for those of another tree of the same size is
@@ -19,9 +21,9 @@ func TestOtherTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			p.t = t
-			check(t, p.start(Config{}).stop())
+			check(t, p.start(server.Config{}).stop())
 			p.grow(size)
-			r := p.start(Config{})
+			r := p.start(server.Config{})
 			r.log(int64(size))
 			check(t, r.stop())
 			file := func(name string) string { return filepath.Join(p.dir, "log", name) }
@@ -32,14 +34,14 @@ func TestOtherTree(t *testing.T) {
 			other, err := os.ReadFile(file("checkpoint"))
 			check(t, err)
 			check(t, os.WriteFile(file("checkpoint"), signed, 0o644))
-			if r, err := p.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), "do not lead to its checkpoint") {
+			if r, err := p.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), "do not lead to its checkpoint") {
 				t.Fatalf("started: %v\n%s", err, r.stderr)
 			}
 			if now, err := os.ReadFile(file("checkpoint")); err != nil || !bytes.Equal(now, signed) {
 				t.Errorf("another checkpoint was signed: %s, %v", now, err)
 			}
 			check(t, os.WriteFile(file("checkpoint"), other, 0o644))
-			p.start(Config{}).log(int64(size))
+			p.start(server.Config{}).log(int64(size))
 		})
 	}
 }
@@ -49,7 +51,7 @@ func TestOtherTree(t *testing.T) {
 func TestOtherTreeTaken(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	p.grow(5)
 	first := p.process()
 	first.log(5)
@@ -74,7 +76,7 @@ func TestOtherTreeTaken(t *testing.T) {
 func TestBegunWithOtherKey(t *testing.T) { over(t, testBegunWithOtherKey) }
 
 func testBegunWithOtherKey(t *testing.T, p *place) {
-	check(t, p.start(Config{}).stop())
+	check(t, p.start(server.Config{}).stop())
 	if p.dsn != "" {
 		query(t, p.dsn, "DELETE FROM FiadorDocuments")
 	} else {
@@ -82,10 +84,10 @@ func testBegunWithOtherKey(t *testing.T, p *place) {
 	}
 	other := *p
 	other.key = newPlace(t).key
-	if r, err := other.tryStart(Config{}); err == nil || !strings.Contains(err.Error(), p.keys.Now().String()) {
+	if r, err := other.tryStart(server.Config{}); err == nil || !strings.Contains(err.Error(), p.keys.Now().String()) {
 		t.Fatalf("started: %v\n%s", err, r.stderr)
 	}
-	r := p.start(Config{})
+	r := p.start(server.Config{})
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 }
 

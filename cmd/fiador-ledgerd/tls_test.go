@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 )
 
 // certificate makes the certificate of a server, and the pool of those who sign it.
@@ -44,7 +46,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	cert, keyFile, roots := p.certificate()
-	r := p.start(Config{}, "--tls-cert", cert, "--tls-key", keyFile)
+	r := p.start(server.Config{}, "--tls-cert", cert, "--tls-key", keyFile)
 	if !strings.Contains(r.stderr.String(), "listening on https://127.0.0.1:") {
 		t.Errorf("stderr: %s", r.stderr)
 	}
@@ -71,7 +73,7 @@ func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	cert, key, roots := p.certificate()
-	r := p.start(Config{}, "--tls-cert", cert, "--tls-key", key)
+	r := p.start(server.Config{}, "--tls-cert", cert, "--tls-key", key)
 	c, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "http://"), &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}})
 	check(t, err)
 	defer c.Close()

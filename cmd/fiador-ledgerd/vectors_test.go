@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -34,7 +35,7 @@ func TestVectorsOfAnswers(t *testing.T) {
 		}
 	}
 	p := newPlace(t)
-	server := p.start(Config{})
+	server := p.start(server.Config{})
 	failed, began, decided := drafts["error"], drafts["begun"], drafts["decision"]
 	first := began
 	first.RunID = "run-begun"

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -192,7 +193,7 @@ func TestWitnesses(t *testing.T) { over(t, testWitnesses) }
 
 func testWitnesses(t *testing.T, p *place) {
 	a, b := newCosigner(t, "a.example/w"), newCosigner(t, "b.example/w")
-	r := p.start(Config{}, append(p.policy(a.line(), b.line(), "group both all a.example/w b.example/w\nquorum both\n"), "--public-read")...)
+	r := p.start(server.Config{}, append(p.policy(a.line(), b.line(), "group both all a.example/w b.example/w\nquorum both\n"), "--public-read")...)
 	m := r.machine(t, "ci")
 	for i := range 3 {
 		m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", fmt.Sprint("run-", i), "--receipt", fmt.Sprint(i, ".tlog-proof"))
@@ -227,7 +228,7 @@ func testWitnesses(t *testing.T, p *place) {
 
 	// A later start finds the witnesses where they were.
 	check(t, r.stop())
-	r = p.start(Config{}, p.policy(a.line(), b.line(), "group both all a.example/w b.example/w\nquorum both\n")...)
+	r = p.start(server.Config{}, p.policy(a.line(), b.line(), "group both all a.example/w b.example/w\nquorum both\n")...)
 	r.accepted(begun("later"), r.post(begun("later")))
 	if note := r.covered(5); !a.signed(note) || !b.signed(note) {
 		t.Errorf("%s", note)
@@ -439,13 +440,13 @@ func TestYesterday(t *testing.T) {
 	a := newCosigner(t, "a.example/w")
 	p := newPlace(t)
 	policy := p.policy(a.line(), "quorum a.example/w\n")
-	r := p.start(Config{}, policy...)
+	r := p.start(server.Config{}, policy...)
 	r.accepted(begun("one"), r.post(begun("one")))
 	r.covered(2)
 	check(t, r.stop())
 	yesterday := t.TempDir()
 	check(t, os.CopyFS(yesterday, os.DirFS(p.dir)))
-	r = p.start(Config{}, policy...)
+	r = p.start(server.Config{}, policy...)
 	for i := range 3 {
 		run := fmt.Sprint("lost-", i)
 		r.accepted(begun(run), r.post(begun(run)))
@@ -457,16 +458,16 @@ func TestYesterday(t *testing.T) {
 		check(t, os.CopyFS(p.dir, os.DirFS(yesterday)))
 	}
 	restore()
-	if r, err := p.tryStart(Config{}, policy...); err == nil || !strings.Contains(err.Error(), "the witness a.example/w has cosigned a tree of 5 entries (409), and this log has 2: an old copy") {
+	if r, err := p.tryStart(server.Config{}, policy...); err == nil || !strings.Contains(err.Error(), "the witness a.example/w has cosigned a tree of 5 entries (409), and this log has 2: an old copy") {
 		t.Fatalf("%v\n%s", err, r.stderr)
 	}
-	if r, err := p.tryStart(Config{}, policy...); err == nil {
+	if r, err := p.tryStart(server.Config{}, policy...); err == nil {
 		t.Fatalf("the second start is accepted\n%s", r.stderr)
 	}
 
 	// The log is gone: a new one with its key is no better.
 	check(t, os.RemoveAll(p.dir))
-	if r, err := p.tryStart(Config{}, policy...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 5 entries (409), and this log has 1: an old copy") {
+	if r, err := p.tryStart(server.Config{}, policy...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 5 entries (409), and this log has 1: an old copy") {
 		t.Fatalf("%v\n%s", err, r.stderr)
 	}
 
@@ -486,7 +487,7 @@ func TestYesterday(t *testing.T) {
 		r.ends(says, "exit status 2")
 
 		// Now it is noticed at the start, too.
-		if r, err := p.tryStart(Config{}, policy...); err == nil || !strings.Contains(err.Error(), says) {
+		if r, err := p.tryStart(server.Config{}, policy...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v\n%s", err, r.stderr)
 		}
 	}
@@ -498,13 +499,13 @@ func TestEmptyDatabase(t *testing.T) {
 	a := newCosigner(t, "a.example/w")
 	p := newPlaceIn(t, "database")
 	policy := p.policy(a.line(), "quorum a.example/w\n")
-	r := p.start(Config{}, policy...)
+	r := p.start(server.Config{}, policy...)
 	r.accepted(begun("one"), r.post(begun("one")))
 	r.covered(2)
 	check(t, r.stop())
 	p.dsn = startMySQL(t)
 	p.s3, p.dir = startS3(t)
-	if r, err := p.tryStart(Config{}, policy...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 2 entries (409), and this log has 1: an old copy") {
+	if r, err := p.tryStart(server.Config{}, policy...); err == nil || !strings.Contains(err.Error(), "has cosigned a tree of 2 entries (409), and this log has 1: an old copy") {
 		t.Fatalf("%v\n%s", err, r.stderr)
 	}
 }
@@ -529,7 +530,7 @@ func TestSlowWitness(t *testing.T) {
 	a, hangs := newCosigner(t, "a.example/w"), newCosigner(t, "hangs.example/w")
 	p := newPlace(t)
 	hangs.become(hang)
-	r := p.start(Config{}, p.policy(a.line(), hangs.line(), "group one 1 a.example/w hangs.example/w\nquorum one\n")...)
+	r := p.start(server.Config{}, p.policy(a.line(), hangs.line(), "group one 1 a.example/w hangs.example/w\nquorum one\n")...)
 	before := time.Now()
 	for i := range 10 {
 		run := fmt.Sprint("run-", i)
