@@ -2,25 +2,8 @@
 // stores the records that clients send in a log of Tessera, in the order in which it takes
 // them, and answers with a signed promise. The protocol is specs/ledger-server.md.
 //
-// The order of what it does with a batch of records, and what a kill before each step
-// leaves:
-//
-//  1. read the claims of the same run ids; a record that is recorded already ends here;
-//  2. give the records their time and their submitter: nothing happened;
-//  3. write the entries to claims.jsonl and sync it: some lines, of which a torn one is
-//     cut off; the next start adds the others to the log;
-//  4. add the entries to the log, in the same order, which syncs them: the next start
-//     finds them in the log;
-//  5. append their indexes to claims.jsonl: the next start finds them too;
-//  6. sign the acks and answer: a client that sends a record again gets its first entry.
-//
-// In a database the claims are rows, which have the index that their entries are going to get,
-// and step 5 comes with the claims of the next batch. See mysql.go.
-//
-// Tessera signs a checkpoint over the log shortly after step 4. A failed step is never
-// answered with a promise. The writer then compares claims and log again before it takes
-// more records. The log is right where the two differ: claims.jsonl is made again from it,
-// and a claim is promised only if its leaf hash is the one of the log.
+// Here are the commands. What a log needs has packages of its own: tokens, witness and claims,
+// storage above these two, and server, which writes the log and answers clients.
 package main
 
 import (

@@ -1,3 +1,5 @@
+// Package claims says which entry a log has, or is about to get, for every run id. It owns the
+// file of claims of a log in a folder and their rows of a log in a database.
 package claims
 
 import (
@@ -23,7 +25,7 @@ import (
 // run id, and are durable before their entries are added to the log.
 type Store interface {
 	// Load reads the claims and returns those without index. It stops at the first claim
-	// whose leaf hash is not the one of the log. settle writes again what follows.
+	// whose leaf hash is not the one of the log. The writer writes again what follows.
 	Load(size int64, log Log) (open []Item, err error)
 	// Doubt says that a claim is not what the log has. The next load looks at all.
 	Doubt()
@@ -39,12 +41,13 @@ type Store interface {
 	Write(items []Item) error
 	// Settled says that the log has the entries of the claims that were written last.
 	Settled(items []Item) error
+	// Close ends the use of the claims.
 	Close() error
 }
 
 // File has the claims of a log in a folder: the file claims.jsonl. A line is an entry
 // (a claim), or {"indexes":[N,…]} with the indexes of the claims above it that have none yet,
-// in their order. Indexes are not synced, because settle finds them again.
+// in their order. Indexes are not synced, because the writer finds them again.
 type File struct {
 	file    *os.File
 	size    int64 // bytes up to the last indexes
@@ -90,13 +93,13 @@ type story struct{ begun, end int64 }
 
 // Item is a record with its entry.
 type Item struct {
-	Record ledger.Record
-	Entry  []byte
+	Record ledger.Record // what the entry says
+	Entry  []byte        // its text, without the end of the line
 }
 
 // Entry is an item at its index.
 type Entry struct {
-	Index int64
+	Index int64 // in the log
 	Item
 }
 
@@ -125,6 +128,7 @@ const (
 
 // Log is a log, as far as claims are held against it.
 type Log interface {
+	// Leaf returns the leaf hash of an entry of the log, which has size entries.
 	Leaf(index, size int64) (tlog.Hash, error)
 	// Holds says whether the entry at an index has the leaf hash that the log has for it.
 	Holds(index, size int64) error
@@ -248,14 +252,19 @@ func (c *File) indexLine(claims int) []byte {
 	return fmt.Appendf(nil, "%s%s}\n", indexesPrefix[:len(indexesPrefix)-1], text)
 }
 
+// Count implements Store.
 func (c *File) Count() int64 { return int64(len(c.offsets)) }
 
+// Last implements Store.
 func (c *File) Last() string { return c.latest }
 
+// Doubt implements Store.
 func (c *File) Doubt() { c.doubted = true }
 
+// Close implements Store.
 func (c *File) Close() error { return c.file.Close() }
 
+// Of implements Store.
 func (c *File) Of(runIDs []string) (map[string][]Entry, error) {
 	found := map[string][]Entry{}
 	for _, run := range runIDs {
@@ -272,6 +281,7 @@ func (c *File) Of(runIDs []string) (map[string][]Entry, error) {
 	return found, nil
 }
 
+// Indexes implements Store.
 func (c *File) Indexes(runID string) ([]int64, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -318,6 +328,7 @@ func (c *File) Write(items []Item) error {
 // ErrTakenBack says that a write failed and left nothing.
 var ErrTakenBack = errors.New("no claim was written")
 
+// Settled implements Store.
 func (c *File) Settled(items []Item) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

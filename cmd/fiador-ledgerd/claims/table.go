@@ -33,13 +33,20 @@ func InTable(db *sql.DB, epoch int64, lose func() error) *Table {
 	return &Table{db: db, epoch: epoch, lose: lose}
 }
 
+// Count implements Store.
 func (c *Table) Count() int64 { return c.placed.Load() }
+
+// Last implements Store.
 func (c *Table) Last() string { return c.latest }
+
+// Close implements Store.
 func (c *Table) Close() error { return nil }
-func (c *Table) Doubt()       { c.doubted.Store(true) }
+
+// Doubt implements Store.
+func (c *Table) Doubt() { c.doubted.Store(true) }
 
 // Load looks at the number of claims and at the last one. If they are not those of the log, or
-// if a claim is in doubt, it begins at the first entry, and settle makes all claims again.
+// if a claim is in doubt, it begins at the first entry, and the writer makes all claims again.
 func (c *Table) Load(size int64, log Log) (open []Item, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*QueryTime)
 	defer cancel()
@@ -187,6 +194,7 @@ func (c *Table) Of(runIDs []string) (map[string][]Entry, error) {
 	return found, rows.Err()
 }
 
+// Indexes implements Store.
 func (c *Table) Indexes(runID string) ([]int64, error) {
 	found, err := c.Of([]string{runID})
 	list := []int64{}
@@ -225,9 +233,10 @@ func (c *Table) Write(items []Item) error {
 		_ = tx.Rollback() // a connection that ends is rolled back too
 		return fmt.Errorf("%w: %w", ErrTakenBack, err)
 	}
-	return tx.Commit() // after an error nobody knows; settle looks
+	return tx.Commit() // after an error nobody knows; the writer looks
 }
 
+// Settled implements Store.
 func (c *Table) Settled(items []Item) error {
 	for _, it := range items {
 		c.latest = max(c.latest, it.Record.Timestamp)

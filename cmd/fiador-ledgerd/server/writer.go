@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxWaiting = 1024 // drafts that wait for the writer; more are refused as busy
-	TryAgain   = time.Second
+	maxWaiting = 1024        // drafts that wait for the writer; more are refused as busy
+	TryAgain   = time.Second // a server that waits tries so often to take the lead
 )
 
 // Writer takes drafts and makes them entries of the log, one batch after another. Its
@@ -42,6 +42,7 @@ type Writer struct {
 
 // Log takes what a server says to people.
 type Log interface {
+	// Printf says a line.
 	Printf(format string, args ...any)
 	// Complain says what goes wrong, and why. It may leave out what it has just said.
 	Complain(what string, why any)
@@ -57,6 +58,7 @@ const (
 	stateEnding
 )
 
+// NewWriter returns a writer that has not the lead yet.
 func NewWriter(store storage.Storage, signer *ledger.Signer, now func() time.Time, log Log, decorate storage.Decorator) *Writer {
 	return &Writer{store: store, signer: signer, now: now, log: log, decorate: decorate,
 		drafts: make(chan *draft, maxWaiting), ended: make(chan struct{})}
@@ -108,6 +110,8 @@ func (w *Writer) begin() error {
 
 const nowWriting = "this server writes to the log now"
 
+// TakeLead takes the right to write, and settles what an earlier writer has left. After an error the
+// caller calls GiveUp.
 func (w *Writer) TakeLead() (err error) {
 	if w.Lead, err = w.store.Lead(w.decorate); err != nil {
 		return err
@@ -115,6 +119,7 @@ func (w *Writer) TakeLead() (err error) {
 	return w.settle()
 }
 
+// GiveUp gives the right to write back, if the writer has it.
 func (w *Writer) GiveUp() error {
 	l := w.Lead
 	if l == nil {

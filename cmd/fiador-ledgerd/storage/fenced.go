@@ -83,6 +83,7 @@ func (l *lines) dsn(c *mysql.Config) string {
 	return own.FormatDSN()
 }
 
+// ErrLost says that another server may write now.
 var ErrLost = errors.New("this server has not the lock any more")
 
 // hangUp ends all connections and takes no new ones.

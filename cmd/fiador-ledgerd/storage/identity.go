@@ -25,7 +25,7 @@ const (
 // Identity says which log a storage has, and which key signs it. It is written under the
 // lock of the log.
 type Identity struct {
-	Signer    *ledger.Signer
+	Signer    *ledger.Signer  // of this process
 	Keys      ledger.Keys     // of origin.json; of a new log, those that it gets
 	Fresh     bool            // there is no origin.json yet
 	Importing bool            // this process imports
@@ -33,6 +33,7 @@ type Identity struct {
 	Cosign    *witness.Quorum // nil: nobody
 }
 
+// NewIdentity returns the identity of a log that a key signs.
 func NewIdentity(signer *ledger.Signer) Identity { return Identity{Signer: signer} }
 
 // Looking returns the identity of a log at which somebody only looks, and says what is wrong.
@@ -102,8 +103,12 @@ func (d *Identity) read(store Storage, leading bool) error {
 }
 
 // OtherKey says that another key signs the log now.
-type OtherKey struct{ Origin, Now string }
+type OtherKey struct {
+	Origin string // of the log
+	Now    string // the verifier key of the key that signs now
+}
 
+// Error names the key of now.
 func (o *OtherKey) Error() string {
 	return fmt.Sprintf("the log %q has another key now: %s; use the private key that belongs to it", o.Origin, o.Now)
 }

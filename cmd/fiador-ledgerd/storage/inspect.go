@@ -56,6 +56,7 @@ func InspectParent(dir string, say Findings) {
 	inspectFolder(parent, say)
 }
 
+// Inspect implements Storage.
 func (p *Posix) Inspect(say Findings) {
 	inspectFolder(p.dir, say)
 	f, err := p.root.Open(nameLock)
@@ -100,6 +101,7 @@ func (p *Posix) Claimed(_ int64, log claims.Log) (fit int64, err error) {
 	return claims.InFile(f, nil).Fit(info.Size(), size, log)
 }
 
+// Inspect implements Storage.
 func (d *Database) Inspect(say Findings) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
@@ -130,6 +132,7 @@ func (d *Database) Inspect(say Findings) {
 	}
 }
 
+// Claimed implements Storage.
 func (d *Database) Claimed(size int64, log claims.Log) (int64, error) {
 	return claims.InTable(d.db, 0, nil).Fit(size, log)
 }

@@ -166,8 +166,10 @@ func (d *Database) open(idle int) (*sql.DB, error) {
 	return db, nil
 }
 
+// Who implements Storage.
 func (d *Database) Who() *Identity { return &d.Identity }
 
+// Document implements Storage. While the database is gone, origin.json is what was read last.
 func (d *Database) Document(name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
@@ -185,6 +187,7 @@ func (d *Database) Document(name string) ([]byte, error) {
 	return text, err
 }
 
+// SetDocument implements Storage. It fails with ErrLost if another server has taken the lead.
 func (d *Database) SetDocument(name string, text []byte) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
 	defer cancel()
@@ -421,7 +424,7 @@ type lock struct {
 // databases of a server share the names of locks.
 const lockName = "CONCAT('fiador/', SHA2(IF(@@lower_case_table_names = 0, DATABASE(), LOWER(DATABASE())), 224))"
 
-// lock takes the lock of the log, or returns errBusy. The database gives it back when the
+// lock takes the lock of the log, or returns ErrBusy. The database gives it back when the
 // connection ends.
 func (d *Database) lock() (*lock, error) {
 	db, err := d.open(idleLock)

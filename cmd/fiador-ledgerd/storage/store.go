@@ -1,3 +1,6 @@
+// Package storage keeps a log of Tessera and its evidence: in a folder, or in a database and a
+// bucket. It owns the lock of a log, the documents that say which log it is, and how the log is
+// opened, added to and read.
 package storage
 
 import (
@@ -31,9 +34,9 @@ type Storage interface {
 	Blob(h canon.ContentHash) (content io.ReadCloser, size int64, err error)
 	// HasBlob says whether evidence of this size is there and durable.
 	HasBlob(b ledger.Blob) (bool, error)
-	// PutBlob stores evidence. It is durable when putBlob returns.
+	// PutBlob stores evidence. It is durable when PutBlob returns.
 	PutBlob(h canon.ContentHash, content io.Reader) error
-	// Lead takes the right to write, or returns errBusy.
+	// Lead takes the right to write, or returns ErrBusy.
 	Lead(decorate Decorator) (*Lead, error)
 	// Document reads a small file of the log, as origin.json. A missing one is fs.ErrNotExist.
 	Document(name string) ([]byte, error)
@@ -52,18 +55,20 @@ type Storage interface {
 	Claimed(size int64, log claims.Log) (int64, error)
 }
 
-// Findings are what is said of a place: what is right, what a person should know, and what is
-// wrong, with a remedy.
+// Findings take what is found at a place. What is wrong has a remedy.
 type Findings interface {
+	// OK says what is right.
 	OK(what, format string, args ...any)
+	// Note says what a person should know.
 	Note(what, format string, args ...any)
+	// Fault says what is wrong.
 	Fault(what, format string, args ...any)
 }
 
 // Lead is the right to write to a log, and what is written.
 type Lead struct {
-	Tree   *Tree
-	Claims claims.Store
+	Tree   *Tree        // the log
+	Claims claims.Store // of the entries
 	Fresh  bool         // the log is new, and may have no genesis yet
 	Finish func() error // marks a new log as complete
 	unlock func() error
@@ -88,6 +93,7 @@ func (l *Lead) Close() error {
 // BlobTime is the time for a blob in either direction.
 const BlobTime = 2 * time.Minute
 
+// Errors of a storage that callers tell apart.
 var (
 	ErrBusy     = errors.New("another server has the lock")
 	ErrNoLog    = errors.New("there is no log yet; fiador-ledgerd serve makes it")
@@ -149,6 +155,7 @@ func LookPosix(dir string, id Identity) (*Posix, error) {
 	return p, p.readOrigin(false)
 }
 
+// Who implements Storage.
 func (p *Posix) Who() *Identity { return &p.Identity }
 
 // readOrigin reads origin.json and checks that the log and its key are the server's. A
@@ -169,8 +176,10 @@ func (p *Posix) readOrigin(leading bool) error {
 	return nil
 }
 
+// Document implements Storage.
 func (p *Posix) Document(name string) ([]byte, error) { return p.root.ReadFile(name) }
 
+// SetDocument implements Storage.
 func (p *Posix) SetDocument(name string, text []byte) error {
 	if text == nil {
 		if err := p.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -224,6 +233,7 @@ func (p *Posix) sync(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Resource implements Storage.
 func (p *Posix) Resource(name string) ([]byte, error) { return p.root.ReadFile(nameLog + "/" + name) }
 
 func blobName(h canon.ContentHash) string {
@@ -231,6 +241,7 @@ func blobName(h canon.ContentHash) string {
 	return nameEvidence + "/" + digits[:2] + "/" + digits[2:]
 }
 
+// Blob implements Storage.
 func (p *Posix) Blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 	f, err := p.root.Open(blobName(h))
 	if err != nil {
@@ -243,6 +254,7 @@ func (p *Posix) Blob(h canon.ContentHash) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
+// HasBlob implements Storage.
 func (p *Posix) HasBlob(b ledger.Blob) (bool, error) {
 	info, err := p.root.Stat(blobName(b.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,6 +278,7 @@ func (p *Posix) keepName(h canon.ContentHash, info fs.FileInfo) error {
 	return p.root.Chmod(name, 0o444)
 }
 
+// PutBlob implements Storage.
 func (p *Posix) PutBlob(h canon.ContentHash, content io.Reader) error {
 	sum := sha256.New()
 	if info, ok := p.stored(h); ok {
@@ -340,8 +353,10 @@ func (s *source) Read(b []byte) (int, error) {
 // ReadError says that the content of a blob was not received completely.
 type ReadError struct{ error }
 
+// Unwrap returns the error of the content.
 func (e *ReadError) Unwrap() error { return e.error }
 
+// Lead implements Storage. When another server has the lock, it reads what that one has claimed.
 func (p *Posix) Lead(decorate Decorator) (*Lead, error) {
 	lock, err := p.lock()
 	if errors.Is(err, ErrBusy) {

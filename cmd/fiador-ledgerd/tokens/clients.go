@@ -1,3 +1,5 @@
+// Package tokens has the clients of a ledger server. It owns the clients file, which has the hash
+// of each client's token, and makes tokens.
 package tokens
 
 import (
@@ -37,8 +39,8 @@ type clientWire struct {
 
 // Client is one that has a token.
 type Client struct {
-	Name      string
-	MayAppend bool // else it may only read
+	Name      string // as the log names it, the submitter of its records
+	MayAppend bool   // else it may only read
 }
 
 // Clients are found by the hash of their token. The time of a look-up tells nothing about

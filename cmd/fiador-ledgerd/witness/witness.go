@@ -1,3 +1,6 @@
+// Package witness has the checkpoints of a log cosigned by witnesses (C2SP tlog-witness). It owns
+// the policy, the requests that Tessera makes to witnesses, and what stops a log that a witness
+// contradicts.
 package witness
 
 import (
@@ -47,10 +50,10 @@ func Silent(why string) bool {
 // the requests and publishes no checkpoint below the quorum. Quorum sends the requests for it,
 // with bounds, and stops the log when a witness has seen another one. Tessera would only ask again.
 type Quorum struct {
-	Group   tessera.WitnessGroup
-	each    map[string]*witness // by the URL of the requests
-	settled chan struct{}       // closed when the log has all entries that were promised
-	stopped chan struct{}       // closed when a witness contradicts the log
+	Group   tessera.WitnessGroup // for Tessera
+	each    map[string]*witness  // by the URL of the requests
+	settled chan struct{}        // closed when the log has all entries that were promised
+	stopped chan struct{}        // closed when a witness contradicts the log
 
 	settle func()
 	Size   func() (int64, error)             // of the log now
