@@ -175,23 +175,10 @@ func TestFencedWriter(t *testing.T) {
 	if third := p.start(server.Config{}); third.retry(rec).Index != 5 {
 		t.Error("after a new start the end of run-1 is another one")
 	} else {
-		third.waitSize(6)
+		third.covered(6)
 		m := third.machine(t, "reader")
 		m.says(0, "CLEAN", "ledger", "verify", "--key", m.key)
 		m.says(0, "repeat", "ledger", "verify", "--key", m.key)
-	}
-}
-
-// waitSize waits for a checkpoint.
-func (r *running) waitSize(size int64) {
-	r.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if c, err := r.keys.OpenCheckpoint(r.get("/checkpoint").body); err == nil && c.Size >= size {
-			return
-		}
-		if time.Now().After(end) {
-			r.t.Fatalf("no checkpoint of %d entries\n%s", size, r.stderr)
-		}
 	}
 }
 

@@ -152,7 +152,7 @@ func (p *place) policy(lines ...string) []string {
 // covered waits for a checkpoint of a size, and returns it.
 func (r *running) covered(size int64) []byte {
 	r.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		got := r.get("/checkpoint")
 		if c, err := r.keys.OpenCheckpoint(got.body); err == nil && c.Size >= size {
 			return got.body

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/transparency-dev/tessera"
-
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/claims"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
 	"github.com/fiador/fiador/ledger"
@@ -230,15 +228,10 @@ func (w *Writer) batches(ctx context.Context) {
 
 // stateAfter returns the state of a writer after an error.
 func stateAfter(err error) int32 {
-	if behind(err) {
+	if storage.Behind(err) {
 		return stateBehind
 	}
 	return stateFailed
-}
-
-// behind says whether the bucket is too slow, and nothing is wrong.
-func behind(err error) bool {
-	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, storage.ErrBehind)
 }
 
 func tilesBehind() *failure { return busy("the tiles of the log are behind its entries") }
@@ -292,7 +285,7 @@ func (w *Writer) write(drafts []*draft) error {
 // fail answers drafts without a promise: they may be recorded later, or never.
 func fail(err error, lists ...[]*draft) {
 	f := storageFailed()
-	if behind(err) {
+	if storage.Behind(err) {
 		f = tilesBehind()
 	}
 	for _, list := range lists {

@@ -243,8 +243,13 @@ func (t *Tree) addLate(items []claims.Item) error {
 	}
 }
 
-// ErrBehind says that the bucket takes objects too slowly.
-var ErrBehind = errors.New("the tiles of the log are behind its entries")
+// errBehind says that the bucket takes objects too slowly.
+var errBehind = errors.New("the tiles of the log are behind its entries")
+
+// Behind says whether an error means that the bucket is too slow, and that nothing is wrong.
+func Behind(err error) bool {
+	return errors.Is(err, tessera.ErrPushback) || errors.Is(err, errBehind)
+}
 
 // Leaf returns the leaf hash of an entry of the log, which has size entries.
 func (t *Tree) Leaf(index, size int64) (tlog.Hash, error) {

@@ -354,7 +354,7 @@ func (d *Database) integrated(t *Tree, l *lock) (int64, error) {
 			*t.late = late{base: next}
 			return next, nil
 		case time.Now().After(end):
-			return 0, fmt.Errorf("%w: the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", ErrBehind, integrated, next)
+			return 0, fmt.Errorf("%w: the tiles have %d entries, and the database %d: does the bucket take objects, and was an old copy put back?", errBehind, integrated, next)
 		}
 	}
 }
