@@ -37,9 +37,8 @@ func IsAck(text []byte) bool {
 	return bytes.HasSuffix(line, []byte(ackSuffix))
 }
 
-// OpenAck reads an ack and checks the signature by the log's key for its index, or by a later
-// key of the log: a server that is asked again after a rotation has no other.
-func (k Keys) OpenAck(msg []byte) (Ack, error) {
+// ParseAck reads an ack without checking its signature.
+func ParseAck(msg []byte) (Ack, error) {
 	bad := func(what string) (Ack, error) { return Ack{}, fmt.Errorf("%w: %s", ErrAck, what) }
 	if len(msg) > MaxAckBytes {
 		return bad("too long")
@@ -52,26 +51,31 @@ func (k Keys) OpenAck(msg []byte) (Ack, error) {
 	if len(lines) != 3 || !named || CheckOrigin(origin) != nil {
 		return bad("its text has three lines: the origin with " + ackSuffix + ", index and leaf hash")
 	}
-	a := Ack{Origin: origin, Note: bytes.Clone(msg)}
-	var ok bool
+	a, ok := Ack{Origin: origin, Note: bytes.Clone(msg)}, false
 	if a.Index, ok = wholeNumber(lines[1]); !ok {
 		return bad("its second line is not an index")
 	}
 	if rest, ok := exactly([]byte(lines[2]), a.Leaf[:]); !ok || len(rest) > 0 {
 		return bad("its third line is not a hash in base64")
 	}
-	err := k.signed(msg, origin, a.Index+1)
+	return a, nil
+}
+
+// OpenAck reads an ack and checks the signature by the log's key for its index, or by a later
+// key of the log: a server that is asked again after a rotation has no other.
+func (k Keys) OpenAck(msg []byte) (Ack, error) {
+	a, err := ParseAck(msg)
+	if err != nil {
+		return Ack{}, err
+	}
+	err = k.signed("ack", ErrAck, msg, a.Origin, a.Index+1)
 	for _, later := range k {
 		if errors.Is(err, ErrUnknownKey) && later.Size > a.Index+1 {
-			err = k.signed(msg, origin, later.Size)
+			err = k.signed("ack", ErrAck, msg, a.Origin, later.Size)
 		}
 	}
-	switch {
-	case err == nil:
-		return a, nil
-	case errors.Is(err, ErrUnknownKey), errors.Is(err, ErrBadSignature):
-		return Ack{}, fmt.Errorf("ack of %q: %w", origin, err)
-	default:
-		return bad(err.Error())
+	if err != nil {
+		return Ack{}, err
 	}
+	return a, nil
 }

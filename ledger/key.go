@@ -247,30 +247,30 @@ func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	switch err := k.signed(msg, c.Origin, c.Size); {
-	case err == nil:
-		return c, nil
-	case errors.Is(err, ErrUnknownKey), errors.Is(err, ErrBadSignature):
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, err)
-	default:
-		return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
+	if err := k.signed("checkpoint", ErrCheckpoint, msg, c.Origin, c.Size); err != nil {
+		return Checkpoint{}, err
 	}
+	return c, nil
 }
 
-// signed says whether the key of an origin for a size has signed a note.
-func (k Keys) signed(msg []byte, origin string, size int64) error {
-	key, ok := k.At(size)
-	if !ok || key.Origin() != origin {
-		return ErrUnknownKey
+// signed says whether the key of an origin for a size has signed a note. what the note is and
+// the error about its form are for its errors.
+func (k Keys) signed(what string, form error, msg []byte, origin string, size int64) error {
+	err := ErrUnknownKey
+	if key, ok := k.At(size); ok && key.Origin() == origin {
+		_, err = note.Open(msg, note.VerifierList(key.verifier))
 	}
-	_, err := note.Open(msg, note.VerifierList(key.verifier))
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, new(*note.UnverifiedNoteError)):
-		return ErrUnknownKey
+		err = ErrUnknownKey
 	case errors.As(err, new(*note.InvalidSignatureError)):
-		return ErrBadSignature
+		err = ErrBadSignature
+	case !errors.Is(err, ErrUnknownKey):
+		return fmt.Errorf("%w: %s", form, err)
 	}
-	return err
+	return fmt.Errorf("%s of %q: %w", what, origin, err)
 }
 
 // MergeCheckpoints joins two notes of one checkpoint. The result has the signatures of
