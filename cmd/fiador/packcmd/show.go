@@ -116,10 +116,12 @@ type packedFile struct {
 	SHA256 canon.ContentHash `json:"sha256,omitempty"`
 }
 
-// packedEntry is the place in a ledger that the receipt of a pack names.
+// packedEntry is the place in a ledger that the receipt of a pack names. Of an ack it is
+// promised.
 type packedEntry struct {
-	Origin string `json:"origin"`
-	Index  int64  `json:"index"`
+	Origin   string `json:"origin"`
+	Index    int64  `json:"index"`
+	Promised bool   `json:"promised,omitempty"`
 }
 
 func documentOf(p *pack.Pack, v packs.Verified) packDocument {
@@ -133,7 +135,7 @@ func documentOf(p *pack.Pack, v packs.Verified) packDocument {
 	}
 	d.Files = cli.OrEmpty(d.Files)
 	if c := v.Verdict.Claims; c.Origin != "" {
-		d.Recorded = &packedEntry{c.Origin, c.Index}
+		d.Recorded = &packedEntry{c.Origin, c.Index, c.Promised}
 	}
 	if v.Status() == cli.ExitRejected {
 		return d
@@ -251,7 +253,7 @@ func (s packSheet) claims(c verify.Claims) {
 		s.row("signed", "%s  (not checked: pack verify --key)", id)
 	}
 	if c.Origin != "" {
-		s.row("recorded", "entry %d of %s  (not checked: pack verify --ledger-key)", c.Index, c.Origin)
+		s.row(map[bool]string{false: "recorded", true: "promised"}[c.Promised], "entry %d of %s  (not checked: pack verify --ledger-key)", c.Index, c.Origin)
 	}
 }
 

@@ -48,7 +48,8 @@ means.
 
 A valid pack is one that agrees with itself: anybody can make one. With --key the
 signature of that key must cover every file. With --ledger-key the ledger of that key
-must have the run's record. Without both flags a pack is "unauthenticated".
+must have the run's record. The printed line says "promised" if a ledger server has
+signed its place alone, and no checkpoint. Without both flags a pack is "unauthenticated".
 
 A valid pack can have any outcome: a REFUSE has a valid pack too, and the printed line
 names the outcome. With --accepted the run must be accepted as well.

@@ -3,6 +3,7 @@
 package packtest
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
@@ -59,6 +60,29 @@ func (l *Log) Prove(index int64) string {
 	p := ledger.Proof{Index: index, Entry: l.entries[index], Note: c.Note}
 	addPath(&p, index, l.entries)
 	return string(p.Marshal())
+}
+
+// Ack returns the promise of a server that keeps the log.
+func (l *Log) Ack(index int64) string {
+	l.T.Helper()
+	a, err := l.Key.Ack(index, ledger.LeafHash(l.entries[index]))
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	return string(a.Note)
+}
+
+// Unsealed returns the lines as a server has them, which are the entries.
+func Unsealed(t testing.TB, lines []byte) (out []byte) {
+	t.Helper()
+	for line := range bytes.Lines(lines) {
+		l, err := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(append(out, l.Entry...), '\n')
+	}
+	return out
 }
 
 // treeOf returns the tree over entries.

@@ -26,7 +26,7 @@ func lineAt(number int) string { return pack.At(pack.LedgerFile, strconv.Itoa(nu
 // checkRecorded checks SG8 to SG10. After a new violation it returns no record.
 func checkRecorded(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
 	before := len(*f)
-	line, ok := checkSeals(p, key, f)
+	line, sealed, ok := checkLines(p, key, f)
 	if !ok {
 		return nil
 	}
@@ -36,29 +36,34 @@ func checkRecorded(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *fa
 		f.add(ruleReceipt, pack.MetaFile, "no receipt")
 		return nil
 	}
-	proof, err := ledger.ParseProof([]byte(text))
+	receipt, err := ReadReceipt(text)
 	if err != nil {
 		f.add(ruleReceipt, where, "%s", err)
 		return nil
 	}
-	_, checkpoint, err := ledger.Keys{{Size: 0, Key: key}}.CheckProof(proof)
+	keys, checkpoint := ledger.Keys{{Size: 0, Key: key}}, ledger.Checkpoint{}
+	if receipt.Ack != nil {
+		_, err = keys.OpenAck(receipt.Ack.Note)
+	} else {
+		_, checkpoint, err = keys.CheckProof(receipt.Proof)
+	}
 	if err != nil {
 		f.add(ruleReceipt, where, "%s", err)
 		return nil
 	}
 	switch {
-	case !bytes.Equal(proof.Entry, line.Entry):
-		f.add(ruleRecorded, where, "proves another entry than that of %s", lineAt(line.number))
-	case proof.Index != line.Seal.Size-1:
-		f.add(ruleRecorded, where, "proves entry %d, and %s has the seal of entry %d", proof.Index, lineAt(line.number), line.Seal.Size-1)
-	case checkpoint.Size == line.Seal.Size && checkpoint.Root != line.Seal.Root:
+	case !receipt.of(line.Entry):
+		f.add(ruleRecorded, where, "%s another entry than that of %s", receipt.says(), lineAt(line.number))
+	case sealed && receipt.Index != line.Seal.Size-1:
+		f.add(ruleRecorded, where, "%s entry %d, and %s has the seal of entry %d", receipt.says(), receipt.Index, lineAt(line.number), line.Seal.Size-1)
+	case sealed && checkpoint.Size == line.Seal.Size && checkpoint.Root != line.Seal.Root:
 		f.add(ruleRecorded, where, "has a checkpoint with another root than the seal of %s", lineAt(line.number))
 	}
 	checkRun(p, line, f)
 	if len(*f) > before {
 		return nil
 	}
-	return &Recorded{Index: proof.Index, Checkpoint: checkpoint}
+	return &Recorded{Origin: receipt.Origin, Index: receipt.Index, Promised: receipt.Ack != nil, Checkpoint: checkpoint}
 }
 
 // checkRun checks that a decision belongs to the pack's run.
@@ -76,22 +81,23 @@ func checkRun(p *pack.Pack, line decisionLine, f *faults) {
 	}
 }
 
-// checkSeals checks SG8, and finds the decision.
-func checkSeals(p *pack.Pack, key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
+// checkLines checks SG8, and finds the decision. sealed says whether the lines have seals.
+func checkLines(p *pack.Pack, key ledger.Verifier, f *faults) (decision decisionLine, sealed, ok bool) {
 	text, complete := bytes.CutSuffix(p.File(pack.LedgerFile), []byte{'\n'})
 	if !complete {
 		f.add(ruleSeals, pack.LedgerFile, "no complete line")
-		return decision, false
+		return decision, false, false
 	}
 	lines := bytes.SplitN(text, []byte{'\n'}, maxLines+1)
 	if len(lines) > maxLines {
 		f.add(ruleSeals, pack.LedgerFile, "more than %d lines", maxLines)
-		return decision, false
+		return decision, false, false
 	}
+	sealed = Sealed(text)
 	last := int64(0)
 	for i, b := range lines {
-		line, err := checkSeal(b, key)
-		if err == nil && line.Seal.Size <= last {
+		line, err := checkLine(b, sealed, key)
+		if err == nil && sealed && line.Seal.Size <= last {
 			err = errors.New("the seal is of a tree that is not larger than that of the line before")
 		}
 		if err == nil && ok {
@@ -99,7 +105,7 @@ func checkSeals(p *pack.Pack, key ledger.Verifier, f *faults) (decision decision
 		}
 		if err != nil {
 			f.add(ruleSeals, lineAt(i), "%s", err)
-			return decision, false
+			return decision, sealed, false
 		}
 		last = line.Seal.Size
 		if line.record.Kind == ledger.KindDecision {
@@ -110,19 +116,21 @@ func checkSeals(p *pack.Pack, key ledger.Verifier, f *faults) (decision decision
 	if !ok {
 		f.add(ruleSeals, pack.LedgerFile, "no line of a decision")
 	}
-	return decision, ok
+	return decision, sealed, ok
 }
 
-// checkSeal reads a line whose seal was signed by the key.
-func checkSeal(b []byte, key ledger.Verifier) (line decisionLine, err error) {
-	if line.Line, err = ledger.ParseLine(b); err != nil {
+// checkLine reads a line. Its seal, if lines have seals, was signed by the key.
+func checkLine(b []byte, sealed bool, key ledger.Verifier) (line decisionLine, err error) {
+	if line.Line, err = ReadLine(b, sealed); err != nil {
 		return line, err
 	}
-	switch err := key.CheckSeal(line.Seal); {
-	case errors.Is(err, ledger.ErrUnknownKey):
-		return line, fmt.Errorf("the seal is signed with another key than %s", pack.Quoted(key.ID()))
-	case err != nil:
-		return line, fmt.Errorf("the seal is not signed by %s", pack.Quoted(key.ID()))
+	if sealed {
+		switch err := key.CheckSeal(line.Seal); {
+		case errors.Is(err, ledger.ErrUnknownKey):
+			return line, fmt.Errorf("the seal is signed with another key than %s", pack.Quoted(key.ID()))
+		case err != nil:
+			return line, fmt.Errorf("the seal is not signed by %s", pack.Quoted(key.ID()))
+		}
 	}
 	line.record, err = ledger.ParseRecord(line.Entry)
 	return line, err

@@ -36,7 +36,9 @@ func TestNotRecorded(t *testing.T) {
 		"no decision":        {text(lines[0]), "SG8 ledger.jsonl: no line of a decision"},
 		"twice":              {text(lines[1], lines[1]), "SG8 ledger.jsonl#/1: the seal is of a tree that is not larger"},
 		"reordered":          {text(lines[1], lines[0]), "SG8 ledger.jsonl#/1: the seal is of a tree that is not larger"},
-		"not a line":         {text([]byte("{}\n")), "SG8 ledger.jsonl#/0: not a ledger line"},
+		"not a line":         {text([]byte("{\"_seal\":{}}\n")), "SG8 ledger.jsonl#/0: not a ledger line"},
+		"not an entry":       {text([]byte("{}\n")), "SG8 ledger.jsonl#/0: not a ledger record"},
+		"half sealed":        {text(packtest.Unsealed(t, lines[0]), lines[1]), "SG8 ledger.jsonl#/0: not a ledger line"},
 		"other key":          {packtest.With(good, pack.LedgerFile, foreignLines), "SG8 ledger.jsonl#/0: the seal is signed with another key than"},
 		"altered seal":       {text(lines[0], swap(`"size":3`, `"size":4`)), "SG8 ledger.jsonl#/1: the seal is not signed by"},
 		"not a record":       {text(lines[0], swap(`"kind":"decision"`, `"kind":"decisive"`)), "SG8 ledger.jsonl#/1: "},
@@ -63,6 +65,108 @@ func TestNotRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// served returns a pack of a run that a server has recorded, with the receipt that make makes
+// of the log and the index of the decision.
+func served(t testing.TB, key *ledger.Signer, make func(l *packtest.Log, index int64) string) *pack.Pack {
+	t.Helper()
+	files := unsigned(t, key)
+	l := &packtest.Log{T: t, Key: key}
+	var records []ledger.Record
+	lines := packtest.Unsealed(t, files[pack.LedgerFile])
+	for line := range bytes.Lines(lines) {
+		r, err := ledger.ParseRecord(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	l.Add(ledger.Record{Kind: ledger.KindGenesis, Timestamp: records[0].Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String()})
+	for _, r := range records {
+		l.Add(r)
+	}
+	files[pack.LedgerFile] = lines
+	files[pack.MetaFile] = artifactOf(t, map[string]any{"receipt": make(l, int64(len(records)))})
+	return pack.Of(files)
+}
+
+// TestServed: entries of a server have no seals. Their receipt is a proof or an ack, and an
+// ack says no more than that the place is promised.
+func TestServed(t *testing.T) {
+	log, foreign, imitated := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "example.com/other"), newKeyOf(t, "example.com/log", 7)
+	proven := served(t, log, func(l *packtest.Log, i int64) string { return l.Prove(i) })
+	promised := served(t, log, func(l *packtest.Log, i int64) string { return l.Ack(i) })
+	for p, want := range map[*pack.Pack]Recorded{proven: {Index: 2}, promised: {Index: 2, Promised: true}} {
+		a := Authenticate(p, nil, keyOf(log))
+		if !a.OK() || a.Recorded == nil || a.Recorded.Index != want.Index || a.Recorded.Promised != want.Promised || a.Recorded.Origin != "example.com/log" || (a.Recorded.Checkpoint.Size == 3) == want.Promised {
+			t.Errorf("%+v", a)
+		}
+		if v := CheckReceipt(p, metaOf(t, p)); len(v) > 0 {
+			t.Errorf("%+v", v)
+		}
+	}
+	ack := metaOf(t, promised)["receipt"].(string)
+	with := func(p *pack.Pack, receipt string) *pack.Pack {
+		return withMeta(t, p, func(m map[string]any) { m["receipt"] = receipt })
+	}
+	by := func(key *ledger.Signer) *pack.Pack {
+		return with(promised, metaOf(t, served(t, key, func(l *packtest.Log, i int64) string { return l.Ack(i) }))["receipt"].(string))
+	}
+	entries := proven.File(pack.LedgerFile)
+	const another = `"policy":"default"`
+	altered := bytes.Replace(entries, []byte(another), []byte(`"policy":"other"`), 2)
+	for name, c := range map[string]struct {
+		pack        *pack.Pack
+		keyed, bare string // the first violation with the key and without
+	}{
+		"a proof of another entry": {with(proven, metaOf(t, served(t, log, func(l *packtest.Log, _ int64) string { return l.Prove(1) }))["receipt"].(string)), "SG10 meta.json#/receipt: proves another entry than that of ledger.jsonl#/1", "it proves another entry than the last line of ledger.jsonl"},
+		"an ack of another entry":  {with(promised, metaOf(t, served(t, log, func(l *packtest.Log, _ int64) string { return l.Ack(1) }))["receipt"].(string)), "SG10 meta.json#/receipt: promises another entry than that of ledger.jsonl#/1", "it promises another entry than the last line of ledger.jsonl"},
+		"an altered entry":         {packtest.With(promised, pack.LedgerFile, altered), "SG10 meta.json#/receipt: promises another entry than that of ledger.jsonl#/1", "it promises another entry than the last line of ledger.jsonl"},
+		"an ack of another log":    {by(foreign), "SG9 meta.json#/receipt: ack of \"example.com/other\": signed with a key that is not known", ""},
+		"an ack of another key":    {with(promised, ackBy(t, imitated, entries)), "SG9 meta.json#/receipt: ack of \"example.com/log\": signed with a key that is not known", ""},
+		"a forged ack":             {with(promised, strings.Replace(ack, "\n2\n", "\n1\n", 1)), "SG9 meta.json#/receipt: ack of \"example.com/log\": the signature of a known key is not right", ""},
+		"an ack with another end":  {with(promised, strings.TrimSuffix(ack, "\n")), "SG9 meta.json#/receipt: not an ack: malformed note", ""},
+		"a proof cut":              {with(proven, smaller(t, log, entries)), "SG9 meta.json#/receipt: not a proof: its index 2 is not below the size 2 of its checkpoint", "its checkpoint is of 2 entries, and does not cover entry 2"},
+		"no receipt":               {packtest.With(proven, pack.MetaFile, nil), "SG9 meta.json: no receipt", "no receipt, and the lines of ledger.jsonl have no seals"},
+		"of another run":           {packtest.With(promised, pack.RunFile, artifactOf(t, aRun("two"))), `SG10 ledger.jsonl#/1: of the run "one", and run.json is of "two"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := Authenticate(c.pack, nil, keyOf(log))
+			if a.OK() || a.Recorded != nil || !strings.HasPrefix(told(a), c.keyed) {
+				t.Errorf("%s\nand not %s", told(a), c.keyed)
+			}
+			meta := map[string]any(nil)
+			if c.pack.File(pack.MetaFile) != nil {
+				meta = metaOf(t, c.pack)
+			}
+			v := CheckReceipt(c.pack, meta)
+			if (c.bare == "") != (len(v) == 0) || len(v) > 0 && !strings.HasPrefix(v[0].Message, c.bare) {
+				t.Errorf("without a key: %+v", v)
+			}
+		})
+	}
+}
+
+// ackBy returns the ack of a key for the last of entries, as entry 2.
+func ackBy(t testing.TB, key *ledger.Signer, entries []byte) string {
+	lines := bytes.Split(bytes.TrimSuffix(entries, []byte("\n")), []byte("\n"))
+	a, err := key.Ack(2, ledger.LeafHash(lines[len(lines)-1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(a.Note)
+}
+
+// smaller returns a proof of the last of entries, as entry 2, under a checkpoint of 2 entries.
+func smaller(t testing.TB, key *ledger.Signer, entries []byte) string {
+	lines := bytes.Split(bytes.TrimSuffix(entries, []byte("\n")), []byte("\n"))
+	entry := lines[len(lines)-1]
+	c, err := key.Checkpoint(2, ledger.LeafHash(entry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ledger.Proof{Index: 2, Entry: entry, Note: c.Note}.Marshal())
 }
 
 func other(run map[string]any) map[string]any {

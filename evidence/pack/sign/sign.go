@@ -99,8 +99,10 @@ type Authenticity struct {
 
 // Recorded is the place of a decision in a ledger.
 type Recorded struct {
-	Index      int64 // of the record, from 0 on
-	Checkpoint ledger.Checkpoint
+	Origin     string            // of the ledger
+	Index      int64             // of the record, from 0 on
+	Promised   bool              // a server has signed the promise of that place: no checkpoint covers it
+	Checkpoint ledger.Checkpoint // covers the record, if it is not only promised
 }
 
 // OK says whether there are no violations.
@@ -113,11 +115,11 @@ func (a Authenticity) OK() bool { return len(a.Violations) == 0 }
 // hashes (SG6). Its predicate is the predicate of the pack's run (SG7). Statements of
 // other keys are not checked, except the form of the envelope.
 //
-// With ledgerKey: the key has signed the seals of all lines of ledger.jsonl (SG8). The
-// receipt in meta.json proves (SG9) that the decision among these lines is in the key's
-// log, and the decision belongs to the pack's run (SG10). A seal alone proves that the
-// log had a tree; it does not prove that the line is in the log. So about a line before
-// the decision only the seal is known.
+// With ledgerKey: the key has signed the seals of all lines of ledger.jsonl (SG8). Entries of
+// a server have no seals. The receipt in meta.json proves, or is a server's promise (SG9),
+// that the decision among these lines is in the key's log, and the decision belongs to the
+// pack's run (SG10). A seal alone proves that the log had a tree; it does not prove that the
+// line is in the log. So about a line before the decision at most the seal is known.
 //
 // If a given key finds nothing to check, this is a violation. Authenticate does not
 // verify the pack. Trust the pack only if it is also valid at the strict level.

@@ -16,9 +16,9 @@ func Rules() []pack.Rule {
 		{ID: ruleStatement, Title: "the payload is an in-toto statement about a pack", Description: "A key may sign other things than packs, and a statement of another kind says nothing of this one"},
 		{ID: ruleSubjects, Title: "the subjects are the files of the pack", Description: "A file that was added, taken away or changed after the signature is covered by nothing"},
 		{ID: rulePredicate, Title: "the predicate names the run of the pack", Description: "Whoever reads the statement alone must not take it for that of another run"},
-		{ID: ruleSeals, Title: "the ledger's key has signed the seal of each line", Description: "Lines of another ledger, or of none, look the same"},
-		{ID: ruleReceipt, Title: "the receipt is a proof under a checkpoint of the ledger's key", Description: "A seal says that the ledger had a tree; only the receipt proves that the decision is in it"},
-		{ID: ruleRecorded, Title: "the receipt proves the decision of the pack's run", Description: "A receipt of another run is as genuine, and proves nothing about this one"},
+		{ID: ruleSeals, Title: "the ledger's key has signed the seal of each line, or no line has one", Description: "Lines of another ledger, or of none, look the same; entries of a server have no seals"},
+		{ID: ruleReceipt, Title: "the receipt is a proof under a checkpoint of the ledger's key, or an ack that it has signed", Description: "A seal says that the ledger had a tree; only a proof shows that the decision is in it, and an ack promises it"},
+		{ID: ruleRecorded, Title: "the receipt is that of the decision of the pack's run", Description: "A receipt of another run is as genuine, and proves nothing about this one"},
 	}
 	for i := range list {
 		list[i].Level = WithKeys

@@ -394,6 +394,8 @@ func FuzzAuthenticate(f *testing.F) {
 	log, ann, bob := packtest.Signer(f, "example.com/log"), packtest.Signer(f, "ann"), packtest.Signer(f, "bob")
 	good := signed(f, unsigned(f, log), ann)
 	f.Add(good.File(pack.MetaFile), good.File(pack.LedgerFile))
+	promised := served(f, log, func(l *packtest.Log, i int64) string { return l.Ack(i) })
+	f.Add(promised.File(pack.MetaFile), promised.File(pack.LedgerFile))
 	f.Add([]byte("{}"), []byte("\n"))
 	f.Add([]byte(`{"dsse":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"a","sig":"AA=="},{"keyid":"a","sig":""}]},"receipt":"c2sp.org/tlog-proof@v1\nextra \n"}`), []byte("{}\n"))
 	statement, err := Statement(good)

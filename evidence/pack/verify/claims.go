@@ -3,7 +3,6 @@ package verify
 import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/sign"
-	"github.com/fiador/fiador/ledger"
 )
 
 // Claims are the statements of a pack about itself, for people. A valid pack does not
@@ -15,6 +14,7 @@ type Claims struct {
 	Signers  []string // ids of the keys of the signatures in meta.json
 	Origin   string   // of the ledger of the receipt in meta.json
 	Index    int64    // of the decision in that ledger, if there is an origin
+	Promised bool     // the receipt is a server's ack, and no proof
 }
 
 func (v *verifier) claims() Claims {
@@ -25,10 +25,8 @@ func (v *verifier) claims() Claims {
 	c.Accepted = decision["accepted"] == true
 	meta := v.object(pack.MetaFile)
 	c.Signers = sign.Signers(meta[sign.MetaEnvelope])
-	if proof, err := ledger.ParseProof([]byte(text(meta, sign.MetaReceipt))); err == nil {
-		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
-			c.Origin, c.Index = point.Origin, proof.Index
-		}
+	if r, err := sign.ReadReceipt(text(meta, sign.MetaReceipt)); err == nil {
+		c.Origin, c.Index, c.Promised = r.Origin, r.Index, r.Ack != nil
 	}
 	return c
 }

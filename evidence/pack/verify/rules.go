@@ -39,7 +39,7 @@ func structuralRules() []pack.Rule {
 		{"PK6", "there is no link", "A link means something else wherever the pack is taken"},
 		{"PK7", "names are clean and unique", "A name with a slash or a control character is another file on another system; of two files of one name each reader sees another"},
 		{"PK8", "the other files are JSON objects, and policy.json is the policy of run.json", "What an optional file says counts as much as if it were mandatory"},
-		{"PK9", "ledger lines are sealed records of a run", "A line without its seal cannot be held against any ledger"},
+		{"PK9", "ledger lines are records of a run, all sealed or none", "A line that has lost its seal cannot be held against any ledger; entries of a server have no seals"},
 		{"PK11", "meta.json is JSON", "It is free, but a signature in it has to be found"},
 		{"PK12", "there are only regular files, and none is over its limit", "Folders, devices and pipes harm who reads them; what is read is bounded"},
 		{"PS1", "the patch has a schema version", "A reader has to know by which version a patch is to be read"},

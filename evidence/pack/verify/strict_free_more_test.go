@@ -124,7 +124,9 @@ func tabled() map[string][]string {
 			"changed runner.json#/platform/landlock_abi",
 		},
 		"`plan_sha256` and the peak of memory": {"changed runner.json#/plan_sha256", "changed runner.json#/peak_memory_bytes"},
-		"the receipt of a ledger":              {"removed meta.json#"},
+		"`submitter` and the receipt of a ledger": {
+			"added ledger.jsonl#/N/submitter", "removed ledger.jsonl#/N/submitter", "removed meta.json#",
+		},
 	}
 }
 

@@ -47,7 +47,7 @@ var unsaid = map[string][]string{
 		"runner.json#/sandbox/layers/N/mechanism",
 	},
 	"the ledger's key says whether it is true": {
-		"ledger.jsonl#/N/_seal/root", "ledger.jsonl#/N/_seal/size", "ledger.jsonl#/N/_seal/sig", "ledger.jsonl#/N/timestamp", "meta.json#/receipt",
+		"ledger.jsonl#/N/_seal/root", "ledger.jsonl#/N/_seal/size", "ledger.jsonl#/N/_seal/sig", "ledger.jsonl#/N/timestamp", "ledger.jsonl#/N/submitter", "meta.json#/receipt",
 	},
 }
 

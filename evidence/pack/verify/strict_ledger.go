@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -14,8 +15,8 @@ import (
 // checkLedger checks ST11: ledger.jsonl has exactly the ledger's lines about this run:
 // for an execution a line of kind begun, and then the line of the decision.
 //
-//   - each line is a canonical ledger line (specs/ledger.md), with one LF behind it; the
-//     seals ascend, and times do not go back
+//   - each line is a canonical ledger line (specs/ledger.md), with one LF behind it, or each
+//     is an entry without a seal; seals ascend, and times do not go back
 //   - what a record says of the run follows from run.json: result_sha256 and
 //     canonical_sha256 with all else. input_sha256, decision_sha256 and evidence do not,
 //     for a pack does not have what they are hashes of
@@ -61,14 +62,14 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 		return nil, false
 	}
 	var records []ledger.Record
-	size, time := int64(0), ""
+	size, time, sealed := int64(0), "", sign.Sealed(text)
 	for i, line := range bytes.SplitN(body, []byte("\n"), maxRunLines) {
 		here := pack.At(pack.LedgerFile, strconv.Itoa(i))
 		if len(line) > ledger.MaxLineBytes {
 			s.fault("ST11", here, "more than %d bytes", ledger.MaxLineBytes)
 			return nil, false
 		}
-		l, err := ledger.ParseLine(line)
+		l, err := sign.ReadLine(line, sealed)
 		var r ledger.Record
 		if err == nil {
 			r, err = ledger.ParseRecord(l.Entry)
@@ -77,7 +78,7 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 		case err != nil:
 			s.fault("ST11", here, "%s", err)
 			return nil, false
-		case l.Seal.Size <= size:
+		case sealed && l.Seal.Size <= size:
 			s.fault("ST11", pack.At(pack.LedgerFile, strconv.Itoa(i), "_seal", "size"), "%d, and the line before has %d", l.Seal.Size, size)
 		case r.Timestamp < time:
 			s.fault("ST11", pack.At(pack.LedgerFile, strconv.Itoa(i), "timestamp"), "before that of the line before")

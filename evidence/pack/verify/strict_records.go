@@ -20,7 +20,7 @@ func strictRules() []pack.Rule {
 		{ID: "ST9", Title: "what enforced the policy had no wider limits, and saw this end", Description: "A sandbox with wider limits did not enforce the policy that decided"},
 		{ID: "ST10", Title: "the recording is that of the calls that were made", Description: "An answer that belongs to no call, or to another prompt, is not what the run was given"},
 		{ID: "ST11", Title: "the ledger lines are those of this run", Description: "A line of another run is as well sealed, and says nothing of this one"},
-		{ID: "ST12", Title: "a signature and a receipt are about this pack", Description: "One of another pack holds under its key, and vouches for nothing here"},
+		{ID: "ST12", Title: "a signature and a receipt are about this pack", Description: "One of another pack holds under its key, and vouches for nothing here; entries without seals and receipt are of no log"},
 		{ID: "ST13", Title: "the recording of services is that of the attempts that were made", Description: "An answer that belongs to no attempt, or to another request, is not what the run was given"},
 	}
 	for _, r := range result.Records() {

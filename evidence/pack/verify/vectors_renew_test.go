@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/packtest"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -98,8 +99,9 @@ func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[s
 		if err := json.Unmarshal(files[pack.LedgerFile], &lines); err != nil {
 			t.Fatal(err)
 		}
+		sealed := sign.Sealed(files[pack.LedgerFile])
 		for _, line := range lines {
-			l, err := ledger.ParseLine(line)
+			l, err := sign.ReadLine(line, sealed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,13 +115,13 @@ func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[s
 			}
 			records = append(records, r)
 		}
-		again, receipt := recordAgain(t, records)
-		for i, line := range lines {
-			changes = append(changes, string(line), again[i])
-		}
 		var meta struct{ Receipt json.RawMessage }
 		if err := json.Unmarshal(files[pack.MetaFile], &meta); err != nil {
 			t.Fatal(err)
+		}
+		again, receipt := recordAgain(t, records, sealed, bytes.Contains(meta.Receipt, []byte("/ack")))
+		for i, line := range lines {
+			changes = append(changes, string(line), again[i])
 		}
 		changes = append(changes, string(meta.Receipt), strconv.QuoteToASCII(receipt))
 	}
@@ -169,8 +171,8 @@ func builtinProvenances(t *testing.T) map[string]json.RawMessage {
 }
 
 // recordAgain puts records into a new ledger. It returns their lines, and the receipt of
-// the last.
-func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt string) {
+// the last, which is its ack if it is only promised.
+func recordAgain(t *testing.T, records []ledger.Record, sealed, promised bool) (lines []string, receipt string) {
 	t.Helper()
 	key := packtest.Signer(t, "vectors.fiador.example/packs")
 	l := &packtest.Log{T: t, Key: key}
@@ -178,7 +180,14 @@ func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt
 		Kind: ledger.KindGenesis, Timestamp: records[0].Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String(),
 	})
 	for _, r := range records {
-		lines = append(lines, strings.TrimSuffix(string(l.Add(r)), "\n"))
+		line := l.Add(r)
+		if !sealed {
+			line = packtest.Unsealed(t, line)
+		}
+		lines = append(lines, strings.TrimSuffix(string(line), "\n"))
+	}
+	if promised {
+		return lines, l.Ack(int64(len(records)))
 	}
 	return lines, l.Prove(int64(len(records)))
 }

@@ -129,7 +129,8 @@ func (v Verified) voucher() string {
 		list = append(list, "signed")
 	}
 	if r := v.Vouched.Recorded; r != nil {
-		list = append(list, fmt.Sprintf("entry %d of %s", r.Index, r.Checkpoint.Origin))
+		promised := map[bool]string{true: "promised as "}[r.Promised]
+		list = append(list, fmt.Sprintf("%sentry %d of %s", promised, r.Index, r.Origin))
 	}
 	if len(list) > 0 {
 		return strings.Join(list, ", ")
@@ -192,6 +193,8 @@ func (v Verified) result() (word, style string, status int) {
 // Document returns the result in the form that --format json prints.
 func (v Verified) Document() any {
 	word, _, _ := v.result()
+	recorded := v.Vouched.Recorded
+	promised := recorded != nil && recorded.Promised
 	return struct {
 		Outcome    string           `json:"outcome"`
 		Accepted   bool             `json:"accepted"`
@@ -201,12 +204,13 @@ func (v Verified) Document() any {
 		Valid      bool             `json:"valid"`
 		Signed     bool             `json:"signed"`
 		Recorded   bool             `json:"recorded"`
+		Promised   bool             `json:"promised,omitempty"` // and not recorded: the receipt is an ack
 		Violations []pack.Violation `json:"violations"`
 		More       int              `json:"more"`
 		NotChecked []string         `json:"not_checked"`
 	}{
 		v.Verdict.Claims.Outcome, v.Verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
-		v.Name, v.Verdict.Level, v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
+		v.Name, v.Verdict.Level, v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, recorded != nil && !promised, promised,
 		cli.OrEmpty(v.violations()), v.Verdict.More, cli.OrEmpty(v.Verdict.NotChecked),
 	}
 }
