@@ -36,8 +36,8 @@ type PackSink struct {
 		Commit() error
 	}
 
-	// Ledger adds the lines of the ledger about a run, and the receipt of its decision.
-	Ledger func(ctx context.Context, files map[string][]byte, run string, index int64) error
+	// Ledger adds the lines of the ledger about the run of these receipts, and the proof of end.
+	Ledger func(ctx context.Context, files map[string][]byte, begun, end ledger.Receipt) error
 
 	Ready func() error          // called before the pack is put in its place
 	Fault func(err error) error // returns the error for a pack that could not be written, and nil for nil
@@ -123,8 +123,8 @@ func (d delivery) stage() error {
 	if err != nil {
 		return err
 	}
-	if r := d.rep.Receipt; r != nil {
-		if err := w.Ledger(d.ctx, files, d.rep.Result.RunID, r.Index); err != nil {
+	if d.rep.Receipt != nil {
+		if err := w.Ledger(d.ctx, files, d.rep.Begun, *d.rep.Receipt); err != nil {
 			return err
 		}
 	}

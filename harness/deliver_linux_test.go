@@ -65,7 +65,7 @@ func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
 		Recording: func(_, _ []byte) error { return s.at("recording") },
 		Pack: &harness.PackSink{
 			Folder: stationed{w, s},
-			Ledger: func(context.Context, map[string][]byte, string, int64) error { return s.at("ledger") },
+			Ledger: func(context.Context, map[string][]byte, ledger.Receipt, ledger.Receipt) error { return s.at("ledger") },
 			Ready:  func() error { return s.at("ready") },
 			Fault:  func(err error) error { return err },
 		},

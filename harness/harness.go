@@ -167,8 +167,8 @@ type Report struct {
 
 	profile kernel.Profile // of the gate
 
-	// Receipt is the ledger's receipt of the decision; nil without a Recorder.
-	Receipt *ledger.Receipt
+	Begun   ledger.Receipt  // of the beginning of an execution; zero if there is none
+	Receipt *ledger.Receipt // the ledger's receipt of the decision; nil without a Recorder
 }
 
 // Packing returns the run as what fills its pack.

@@ -55,6 +55,7 @@ type account struct {
 	policy ledger.Blob
 	work   *ledger.Work // of the next begun or decision; nil: the run is for no work item
 	closed bool         // the run has its terminal record, or an Append has failed
+	begun  ledger.Receipt
 }
 
 func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
@@ -88,7 +89,7 @@ func (a *account) asked(in policy.Input) error {
 }
 
 // begin records that an execution will have its first effect now.
-func (a *account) begin(ctx context.Context, d kernel.Decision) error {
+func (a *account) begin(ctx context.Context, d kernel.Decision) (err error) {
 	switch {
 	case a.to == nil:
 		return nil
@@ -97,7 +98,7 @@ func (a *account) begin(ctx context.Context, d kernel.Decision) error {
 	}
 	rec := a.head
 	rec.Kind, rec.InputSHA256, rec.BundleSHA256, rec.Work = ledger.KindBegun, canon.Sum(a.input), d.BundleHash, a.work
-	if _, err := a.append(ctx, rec); err != nil {
+	if a.begun, err = a.append(ctx, rec); err != nil {
 		return recordError("the beginning of the execution could not be recorded, so nothing was executed", err)
 	}
 	return nil
@@ -136,7 +137,7 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	if err != nil {
 		return recordError("the decision could not be recorded, so it does not count", err)
 	}
-	a.closed, rep.Receipt = true, &receipt
+	a.closed, rep.Begun, rep.Receipt = true, a.begun, &receipt
 	if !receipt.Again {
 		return nil
 	}

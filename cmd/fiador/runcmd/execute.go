@@ -236,9 +236,6 @@ func (f keptFlags) check(a *cli.App) error {
 	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
 		return err
 	}
-	if err := ledgers.CheckPack(a, f.RecordFlags, f.pack); err != nil {
-		return err
-	}
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return cli.Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
@@ -247,11 +244,12 @@ func (f keptFlags) check(a *cli.App) error {
 
 // sinks returns the sinks that every run has: its receipt and its pack.
 func (f keptFlags) sinks(a *cli.App, w *pack.Writer) harness.Sinks {
+	prove := ledgers.Prover(a, f.RecordFlags)
 	return harness.Sinks{
 		Receipt: func(ctx context.Context, r ledger.Receipt) error {
-			return ledgers.KeepReceipt(ctx, a, f.RecordFlags, f.receipt, r)
+			return ledgers.KeepReceipt(ctx, a, prove, f.receipt, r)
 		},
-		Pack: packs.Sink(a, w, f.RecordFlags, f.pack),
+		Pack: packs.Sink(a, w, f.RecordFlags, prove, f.pack),
 	}
 }
 

@@ -183,36 +183,69 @@ func (e *recordingError) Error() string { return WithoutPaths(e.error, "") }
 func (e *recordingError) Unwrap() error { return e.error }
 func (e *recordingError) Hint() string  { return Hint(e.error) }
 
-// KeepReceipt prints the warnings of a recorded decision and writes its receipt to a
-// new file (specs/ledger.md, Proof). With an empty name it writes none.
-func KeepReceipt(ctx context.Context, a *cli.App, f RecordFlags, file string, r ledger.Receipt) error {
+// Prove returns the receipt of a run's decision, in the form of a file.
+type Prove func(ctx context.Context, r ledger.Receipt) ([]byte, error)
+
+// Prover returns what proves the decision of one run: a proof (specs/ledger.md, Proof), or the
+// ack of a server whose checkpoint does not come in time. It is made once, so that a server
+// is waited for once.
+func Prover(a *cli.App, f RecordFlags) Prove {
+	var kept []byte
+	return func(ctx context.Context, r ledger.Receipt) (text []byte, err error) {
+		if kept != nil {
+			return kept, nil
+		}
+		kept, err = prove(ctx, a, f, r)
+		return kept, err
+	}
+}
+
+func prove(ctx context.Context, a *cli.App, f RecordFlags, r ledger.Receipt) (text []byte, err error) {
+	bound := ctx
+	if r.Ack != nil { // a server that accepts requests and answers none is not waited for longer
+		var cancel context.CancelFunc
+		bound, cancel = context.WithTimeout(ctx, f.cover+f.wait)
+		defer cancel()
+	}
+	err = Reading(bound, a, f.Reading(a), func(reader ledger.Source) error {
+		if r.Ack != nil && reader.Checkpoint().Size <= r.Index {
+			text = acknowledged(a, r)
+			return nil
+		}
+		p, err := reader.Prove(bound, r.Index)
+		if err == nil && r.Ack != nil && ledger.LeafHash(p.Entry) != r.Ack.Leaf {
+			err = fmt.Errorf("%w: entry %d is not the one that it acknowledged", ledger.ErrForked, r.Index)
+		}
+		text = p.Marshal()
+		return err
+	})
+	switch {
+	case r.Ack != nil && (errors.Is(err, remote.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)):
+		return acknowledged(a, r), nil
+	case err != nil:
+		return nil, err
+	}
+	return text, nil
+}
+
+// acknowledged returns the ack of a server as the receipt.
+func acknowledged(a *cli.App, r ledger.Receipt) []byte {
+	a.Term.Warning("no checkpoint covers the decision yet, so the receipt is the server's ack; fiador ledger check-receipts holds it against the log")
+	return r.Ack.Note
+}
+
+// KeepReceipt prints the warnings of a recorded decision and writes its receipt to a new
+// file. With an empty name it writes none.
+func KeepReceipt(ctx context.Context, a *cli.App, prove Prove, file string, r ledger.Receipt) error {
 	Warn(a, r.Warnings)
 	if file == "" {
 		return nil
 	}
-	err := Reading(ctx, a, f.Reading(a), func(reader ledger.Source) error {
-		if r.Ack != nil && reader.Checkpoint().Size <= r.Index {
-			return keepAck(a, file, r)
-		}
-		p, err := reader.Prove(ctx, r.Index)
-		if err == nil && r.Ack != nil && ledger.LeafHash(p.Entry) != r.Ack.Leaf {
-			err = fmt.Errorf("%w: entry %d is not the one that it acknowledged", ledger.ErrForked, r.Index)
-		}
-		if err != nil {
-			return err
-		}
-		return cli.WriteNew(file, p.Marshal(), a.Guarded)
-	})
-	if r.Ack != nil && errors.Is(err, remote.ErrUnreachable) {
-		return keepAck(a, file, r)
+	text, err := prove(ctx, r)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// keepAck writes the ack of a server as the receipt.
-func keepAck(a *cli.App, file string, r ledger.Receipt) error {
-	a.Term.Warning("no checkpoint covers the decision yet, so the receipt is the server's ack; fiador ledger check-receipts holds it against the log")
-	return cli.WriteNew(file, r.Ack.Note, a.Guarded)
+	return cli.WriteNew(file, text, a.Guarded)
 }
 
 // Reading returns the flags with which the ledger is read that records the runs. The keys of
@@ -234,14 +267,6 @@ func (f RecordFlags) Place(a *cli.App) (place, key string, err error) {
 	}
 	place, err = filepath.Abs(ReadFlags{Dir: f.Dir}.Name(a))
 	return place, "", err
-}
-
-// CheckPack refuses a pack of a run that a server records: a pack has the lines of a folder.
-func CheckPack(a *cli.App, f RecordFlags, pack string) error {
-	if dir, err := Dir(a, f.Dir); pack != "" && err == nil && remote.Named(dir) {
-		return cli.Unfit("leave --pack out, or record in a folder", "a pack cannot have the records of a server yet")
-	}
-	return nil
 }
 
 // CheckReceipt refuses a receipt without a ledger.

@@ -53,14 +53,26 @@ func Open(dir string) (*pack.Writer, error) {
 
 // Sink returns the sink for the pack of a run, or nil without a pack. Ready is asked
 // right before the pack takes its place: a link that was planted meanwhile is refused.
-func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harness.PackSink {
+func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, prove ledgers.Prove, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
 	}
 	return &harness.PackSink{
 		Folder: w,
-		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
-			return ledgers.Reading(ctx, a, f.Reading(a), func(r ledger.Source) error { return packLedger(ctx, r, files, run, index) })
+		Ledger: func(ctx context.Context, files map[string][]byte, begun, end ledger.Receipt) error {
+			lines, err := linesOf(ctx, a, f, begun, end)
+			if err != nil {
+				return err
+			}
+			receipt, err := prove(ctx, end)
+			if err != nil {
+				return err
+			}
+			meta, _, err := canon.Artifact(struct {
+				Receipt string `json:"receipt"`
+			}{string(receipt)})
+			files[pack.LedgerFile], files[pack.MetaFile] = lines, meta
+			return err
 		},
 		Ready: func() error {
 			_, err := links.Place(dir, a.Guarded)
@@ -82,32 +94,37 @@ func packWritten(dir string, err error) error {
 		"name a new folder with room in one that can be written", runerr.File(screen.Path(dir)), runerr.Because(err))
 }
 
-// packLedger adds the run's lines of the ledger and the receipt of the decision to files.
-func packLedger(ctx context.Context, reader ledger.Source, files map[string][]byte, run string, index int64) error {
-	list, err := reader.Find(ctx, run, false)
-	if err != nil {
-		return err
+// linesOf returns the run's lines of the ledger. What a server has recorded is known by the
+// receipts, whose acks the entries fit; they have no seals.
+func linesOf(ctx context.Context, a *cli.App, f ledgers.RecordFlags, begun, end ledger.Receipt) (lines []byte, err error) {
+	if end.Ack != nil {
+		for _, r := range []ledger.Receipt{begun, end} {
+			if r.Ack == nil {
+				continue // nothing was executed
+			}
+			entry, err := r.Record.Entry()
+			if err != nil {
+				return nil, err
+			}
+			lines = append(append(lines, entry...), '\n')
+		}
+		return lines, nil
 	}
-	var lines []byte
-	for _, i := range list {
-		e, err := reader.Entry(ctx, i)
+	err = ledgers.Reading(ctx, a, f.Reading(a), func(r ledger.Source) error {
+		list, err := r.Find(ctx, end.Record.RunID, false)
 		if err != nil {
 			return err
 		}
-		lines = e.Line.Append(lines)
-	}
-	p, err := reader.Prove(ctx, index)
-	if err != nil {
-		return err
-	}
-	meta, _, err := canon.Artifact(struct {
-		Receipt string `json:"receipt"`
-	}{string(p.Marshal())})
-	if err != nil {
-		return err
-	}
-	files[pack.LedgerFile], files[pack.MetaFile] = lines, meta
-	return nil
+		for _, i := range list {
+			e, err := r.Entry(ctx, i)
+			if err != nil {
+				return err
+			}
+			lines = e.Line.Append(lines)
+		}
+		return nil
+	})
+	return lines, err
 }
 
 // resolved is a profile and its hash. The zero value is no profile.
