@@ -362,12 +362,14 @@ func testWitnessesAway(t *testing.T, p *place) {
 	r := p.process(policy...)
 	r.waitFor("the witness b.example/w cannot say whether this log is the newest: it answers 500", 5*time.Second)
 	m := r.machine(t, "ci")
-	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof", "--receipt-wait", "500ms")
+	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof", "--receipt-wait", "500ms", "--pack", "one.pack")
 	receipt, err := os.ReadFile(filepath.Join(m.home, "one.tlog-proof"))
 	check(t, err)
 	if !bytes.HasPrefix(receipt, []byte(testOrigin+"/ack\n1\n")) {
 		t.Errorf("the receipt is no ack: %s", receipt)
 	}
+	m.says(0, "promised as entry 1 of "+testOrigin, "pack", "verify", "one.pack", "--ledger-key", m.key)
+	m.says(0, `"promised":true,"recorded":false`, "pack", "verify", "one.pack", "--ledger-key", m.key, "--format", "json")
 	r.refused("no checkpoint yet", r.get("/checkpoint"), 503, "busy")
 	// The first witness has cosigned a tree that was never published.
 	for end := time.Now().Add(5 * time.Second); a.saw() < 2 && time.Now().Before(end); {
