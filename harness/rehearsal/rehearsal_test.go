@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -48,5 +49,48 @@ func TestTrace(t *testing.T) {
 	want := []string{`10 fsync(5</a>) = ?`, `11 write(1, "x", 1) = 1`, `11 openat(3</b>, "f") = ?`}
 	if got := Trace(t, file); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// told is a test that notes what it is told.
+type told struct {
+	testing.TB
+	logs   int
+	failed bool
+}
+
+func (*told) Helper()                 {}
+func (t *told) Logf(string, ...any)   { t.logs++ }
+func (t *told) Fatalf(string, ...any) { t.failed = true; runtime.Goexit() }
+
+// TestAgain: a case is run until it succeeds, with more time in each run, and fails if it
+// never does.
+func TestAgain(t *testing.T) {
+	for n, c := range []struct {
+		faults int // of the first runs
+		scales []int
+		logs   int
+		failed bool
+	}{
+		{0, []int{1}, 0, false},
+		{1, []int{1, 10}, 1, false},
+		{3, []int{1, 10, 100, 100}, 3, false},
+		{4, []int{1, 10, 100, 100}, 3, true},
+	} {
+		rec, scales := &told{TB: t}, []int(nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Again(rec, 4, func(scale int) string {
+				if scales = append(scales, scale); len(scales) <= c.faults {
+					return "a fault"
+				}
+				return ""
+			})
+		}()
+		<-done
+		if !slices.Equal(scales, c.scales) || rec.logs != c.logs || rec.failed != c.failed {
+			t.Errorf("%d: runs with %d, %d logs, failed %v", n, scales, rec.logs, rec.failed)
+		}
 	}
 }
