@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestExecRefuses(t *testing.T) {
 		{name: "more children than the profile's", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{MaxChildren: number(11)}}, words: "max_children"},
 		{name: "hardly any time", exec: harness.Exec{Argv: []string{"true"}, Timeout: 999 * time.Millisecond}, words: "timeout_ms"},
 		{name: "time before now", exec: harness.Exec{Argv: []string{"true"}, Timeout: -time.Second}, words: "timeout_ms"},
-		{name: "more time than the profile's", exec: harness.Exec{Argv: []string{"true"}, Timeout: 21 * time.Second}, words: "timeout_ms"},
+		{name: "more time than the profile's", exec: harness.Exec{Argv: []string{"true"}, Timeout: 121 * time.Second}, words: "timeout_ms"},
 		{name: "more time than the contract's", exec: harness.Exec{Argv: []string{"true"}, Timeout: time.Hour}, words: "timeout_ms"},
 		{name: "weaker isolation than the profile's", change: func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull }, exec: harness.Exec{Argv: []string{"true"}, Isolation: sandbox.Confined}, words: "isolation"},
 		{name: "write root of another profile", exec: harness.Exec{Argv: []string{"true"}, Roots: []string{"src"}}, words: "allowed_write_roots"},
@@ -83,7 +84,7 @@ func TestExecNarrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := task.Sandbox.Limits; l != x.Gate.Limits() || task.Budget != 20*time.Second || task.Sandbox.Least != sandbox.Confined || task.Sandbox.Most != "" {
+	if l := task.Sandbox.Limits; l != x.Gate.Limits() || task.Budget != 120*time.Second || task.Sandbox.Least != sandbox.Confined || task.Sandbox.Most != "" {
 		t.Errorf("%+v", task)
 	}
 	task, err = x.Gate.Exec(harness.Exec{
@@ -370,7 +371,7 @@ inputs:
   input_files: [in/a]
   stdin: in
 sandbox:
-  timeout_ms: 5000
+  timeout_ms: 30000
   memory_mb: 256
   cpu_cores: 1
   filesystem: {write: [sub]}
@@ -637,10 +638,9 @@ func TestPeerThatStopsReading(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), anyCommand)
 	r, w := io.Pipe()
 	r.CloseWithError(errors.New("gone"))
-	begun := time.Now()
-	performed(t, x, harness.Exec{Argv: []string{"yes"}, Timeout: 8 * time.Second, Streams: harness.Streams{Stdout: w}})
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	p := performed(t, x, harness.Exec{Argv: []string{"yes"}, Timeout: 20 * time.Second, Streams: harness.Streams{Stdout: w}})
+	if end := p.Observed.Command; end.Signal != int(syscall.SIGPIPE) || end.TimedOut {
+		t.Errorf("it ended with %+v", end)
 	}
 }
 

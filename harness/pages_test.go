@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/grade"
@@ -37,7 +38,7 @@ func TestRulesPage(t *testing.T) {
 		}
 		all = append(all, p)
 	}
-	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "strict"}, set, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "strict"}, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestReferencePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "strict"}
-	rules, err := harness.Rules(t.Context(), builtin, set, policy.DefaultLimits())
+	rules, err := harness.Rules(t.Context(), builtin, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func runNotes(t *testing.T, raw []byte) harness.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}

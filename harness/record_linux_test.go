@@ -34,7 +34,7 @@ func newLab(t *testing.T, runner execute.Runner) lab {
 	t.Helper()
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Runner, d.Recorder = runner, m
-	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": `{"name":"lab","extends":"dev","isolation":"confined","timeout_ms":20000}`}), d.Specs, harnesstest.Endless())
+	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": `{"name":"lab","extends":"dev","isolation":"confined","timeout_ms":120000}`}), d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}

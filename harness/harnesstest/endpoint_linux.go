@@ -38,7 +38,10 @@ func NewEndpoint(t *testing.T) *Endpoint {
 			t.Error(err)
 		}
 		n := e.Asked.Add(1)
-		time.Sleep(e.Delay)
+		select {
+		case <-time.After(e.Delay):
+		case <-r.Context().Done(): // nobody waits for the answer any more
+		}
 		if e.Fails > 0 && n >= e.Fails {
 			w.WriteHeader(http.StatusInternalServerError)
 			return

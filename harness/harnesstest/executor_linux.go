@@ -140,7 +140,7 @@ type Executor struct {
 }
 
 // NewExecutor returns an executor under the default profile, with every command allowed,
-// a short timeout, and out as the only write root.
+// two minutes of time, and out as the only write root.
 func NewExecutor(t *testing.T, runner execute.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
 	d := Deps(t)
@@ -150,7 +150,7 @@ func NewExecutor(t *testing.T, runner execute.Runner, change func(*kernel.Profil
 	gate.Profile.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}}
 	gate.Profile.EnvAllow = kernel.AllowList{All: true}
 	gate.Profile.Isolation = kernel.IsolationConfined
-	gate.Profile.TimeoutMS = 20000
+	gate.Profile.TimeoutMS = 120000
 	if change != nil {
 		change(&gate.Profile)
 	}

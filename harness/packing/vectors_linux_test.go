@@ -26,7 +26,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -138,7 +137,7 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 		}
 		d.Caller = sameAnswers(t, recorded)
 	}
-	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: r.Policy}, d.Specs, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: r.Policy}, d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func newReproducer(t *testing.T, isolation sandbox.Isolation) harnesstest.Execut
 	t.Helper()
 	d := harnesstest.Deps(t)
 	d.Runner, d.Rand = harnesstest.NewTier(t, isolation), rand.Reader
-	profile := `{"name":"mine","extends":"dev","isolation":"confined","timeout_ms":20000,"allowed_write_roots":["out"]}`
+	profile := `{"name":"mine","extends":"dev","isolation":"confined","timeout_ms":120000,"allowed_write_roots":["out"]}`
 	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": profile}), d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
