@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -82,7 +83,9 @@ func TestBothStreamsBusy(t *testing.T) {
 }
 
 func TestEndlessOutput(t *testing.T) {
-	r := run(t, t.Context(), sh("exec yes"), command.Spec{Timeout: 200 * time.Millisecond, Stdout: command.Stream{Keep: 10}})
+	ready := filepath.Join(t.TempDir(), "ready")
+	start := whenReady(sh(`printf 'y\ny\ny\ny\ny\n'; : >`+ready+"; exec yes"), ready)
+	r := run(t, t.Context(), start, command.Spec{Timeout: 200 * time.Millisecond, Grace: hang, Stdout: command.Stream{Keep: 10}})
 	if !r.TimedOut || r.Interrupted || r.Signal != syscall.SIGTERM || r.ExitCode() != 143 || r.Held || string(r.Stdout.Bytes) != "y\ny\ny\ny\ny\n" {
 		t.Errorf("%+v", r)
 	}
@@ -91,17 +94,7 @@ func TestEndlessOutput(t *testing.T) {
 func TestTimeoutIgnoringTERM(t *testing.T) {
 	for _, grace := range []time.Duration{50 * time.Millisecond, -1} {
 		ready := filepath.Join(t.TempDir(), "ready")
-		ignores := sh("trap '' TERM; : >" + ready + "; exec sleep 1000")
-		start := func(stdin, stdout, stderr *os.File) (command.Process, error) {
-			p, err := ignores(stdin, stdout, stderr)
-			for range 1000 {
-				if _, e := os.Stat(ready); e == nil || err != nil {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			return p, err
-		}
+		start := whenReady(sh("trap '' TERM; : >"+ready+"; exec sleep 1000"), ready)
 		r := run(t, t.Context(), start, command.Spec{Timeout: 10 * time.Millisecond, Grace: grace})
 		if !r.TimedOut || r.Signal != syscall.SIGKILL || r.ExitCode() != 143 {
 			t.Errorf("grace %v: %+v", grace, r)
@@ -434,6 +427,8 @@ func TestTeeBlocks(t *testing.T) {
 			start := sh("echo one; echo err >&2; exec sleep 1000")
 			switch cause {
 			case "timeout":
+				ready := filepath.Join(t.TempDir(), "ready")
+				start = whenReady(sh("echo one; echo err >&2; : >"+ready+"; exec sleep 1000"), ready)
 				spec.Timeout = 300 * time.Millisecond
 			case "context after the end":
 				start = whenEnded(sh("echo one; sleep 0.1; echo two; echo err >&2"), cancel)
@@ -480,19 +475,24 @@ func TestFirstWrittenFirstRead(t *testing.T) {
 		"echo 2 >&2; echo 1": "21",
 		"/bin/echo 1; /bin/echo 2 >&2; /bin/echo 3; /bin/echo 4 >&2": "1234",
 	} {
-		const runs = 200
-		wrong := 0
-		for range runs {
+		// If the system delays the reader, it finds both streams readable, and reads one
+		// stream's second line together with its first one. Such a run does not count.
+		const enough, most = 150, 1500
+		counted, runs := 0, 0
+		for ; counted < enough && runs < most; runs++ {
 			var got strings.Builder
-			run(t, t.Context(), sh(script), command.Spec{Events: func(_ int, _ time.Time, b []byte) { got.Write(b) }})
+			chunks := 0
+			run(t, t.Context(), sh(script), command.Spec{Drain: hang, Events: func(_ int, _ time.Time, b []byte) { chunks++; got.Write(b) }})
+			if chunks != len(want) {
+				continue
+			}
+			counted++
 			if strings.ReplaceAll(got.String(), "\n", "") != want {
-				wrong++
+				t.Errorf("%s: run %d read %q", script, runs, got.String())
 			}
 		}
-		// If the system delays the reader, it finds both streams readable, and reads one
-		// stream's second line together with its first one.
-		if allowed := map[int]int{2: 0, 4: runs / 4}[len(want)]; wrong > allowed {
-			t.Errorf("%s: %d of %d in another order", script, wrong, runs)
+		if t.Logf("%s: %d of %d runs count", script, counted, runs); counted < enough {
+			t.Errorf("%s: only %d of %d runs read line by line", script, counted, runs)
 		}
 	}
 }
@@ -581,22 +581,55 @@ func TestInsist(t *testing.T) {
 		{"TERM between", ignores, []os.Signal{os.Interrupt, syscall.SIGTERM, os.Interrupt}, hang, syscall.SIGKILL, 0, command.InterruptedTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			signals := make(chan os.Signal, 4)
-			r := run(t, t.Context(), sh(c.script), command.Spec{Signals: signals, Insist: c.insist, Stdout: command.Stream{Tee: &when{text: "ready", f: func() {
-				if c.name == "twice at once" {
-					signals <- os.Interrupt
+			var r command.Result
+			rehearsal.Again(t, 6, func(int) string {
+				signals, sent := make(chan os.Signal, 4), make(chan os.Signal, 4)
+				r = run(t, t.Context(), whenSignalled(sh(c.script), sent), command.Spec{Signals: signals, Insist: c.insist, Stdout: command.Stream{Tee: &when{text: "ready", f: func() {
+					go func() {
+						if c.name == "twice at once" {
+							signals <- os.Interrupt
+						}
+						for i, s := range c.signals {
+							if i > 0 {
+								<-sent
+								time.Sleep(300 * time.Millisecond) // otherwise it would count as the same signal
+							}
+							signals <- s
+						}
+					}()
+				}}}})
+				if c.name == "twice at once" && r.Killed == command.InterruptedTwice {
+					return "the second signal was read too late to count as the first one"
 				}
-				for _, s := range c.signals {
-					signals <- s
-					time.Sleep(300 * time.Millisecond) // otherwise it would count as the same signal
-				}
-			}}}})
+				return ""
+			})
 			if r.Signal != c.end || r.Code != c.code || r.Killed != c.killed || r.Forwarded != c.signals[0] || r.TimedOut || r.Interrupted || r.Held {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
+
+// whenSignalled starts a command that says on a channel which signals it gets.
+func whenSignalled(start command.Start, sent chan<- os.Signal) command.Start {
+	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
+		p, err := start(stdin, stdout, stderr)
+		return signalled{p, sent}, err
+	}
+}
+
+type signalled struct {
+	command.Process
+	sent chan<- os.Signal
+}
+
+func (s signalled) Signal(sig syscall.Signal) error {
+	err := s.Process.Signal(sig)
+	s.sent <- sig
+	return err
+}
+
+func (s signalled) Close() error { return s.Process.(io.Closer).Close() }
 
 // TestInsistEndsTheGroup: the command obeys the signal, and a process that it has started
 // does not.

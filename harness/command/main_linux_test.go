@@ -72,6 +72,20 @@ func sh(script string) command.Start {
 	return command.Direct([]string{"sh", "-c", script}, path, "")
 }
 
+// whenReady starts a command and returns when it has made the file ready: what it has written
+// before does not race the time of the command, which begins then.
+func whenReady(start command.Start, ready string) command.Start {
+	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
+		p, err := start(stdin, stdout, stderr)
+		for end := time.Now().Add(hang); err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if _, e := os.Stat(ready); e == nil {
+				break
+			}
+		}
+		return p, err
+	}
+}
+
 func role(t *testing.T, name string) command.Start {
 	t.Helper()
 	self, err := os.Executable()
@@ -133,11 +147,10 @@ func (w *when) Write(b []byte) (int, error) {
 func settled(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
 	var g, d int
-	for range 200 {
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if g, d = runtime.NumGoroutine(), countFDs(t); g <= goroutines && d <= descriptors {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	buf := make([]byte, 1<<20)
 	t.Errorf("%d goroutines and %d descriptors, %d and %d before\n%s", g, d, goroutines, descriptors, buf[:runtime.Stack(buf, true)])
@@ -154,12 +167,11 @@ func countFDs(t *testing.T) int {
 
 // gone says whether a process has ended, reaped or not.
 func gone(pid int) bool {
-	for range 500 {
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.HasPrefix(string(b[bytes.LastIndexByte(b, ')')+1:]), " Z") {
 			return true
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return false
 }
