@@ -107,7 +107,7 @@ func taskOf(dir string, lines ...string) execute.Task {
 			Work: dir, Write: sandbox.Staged, Least: sandbox.Full, Protect: execute.Protected(),
 			Limits: sandbox.Limits{MemoryMB: 1024, CPUCores: 1, MaxChildren: 8, OutputFiles: 100, OutputBytes: 1 << 20},
 		},
-		Rules: change.Rules{AnyRoot: true, Links: true, MaxFiles: 100, MaxBytes: 1 << 20}, Budget: 30 * time.Second,
+		Rules: change.Rules{AnyRoot: true, Links: true, MaxFiles: 100, MaxBytes: 1 << 20}, Budget: 5 * time.Minute,
 		Stdout: command.Stream{Keep: 1 << 16}, Stderr: command.Stream{Keep: 1 << 16}, Now: time.Now,
 	}
 	for _, line := range lines {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/remote/job"
 	"github.com/fiador/fiador/harness/sandbox"
 )
@@ -89,6 +91,7 @@ type script struct {
 	set     func(*job.Spec)
 	tiers   []sandbox.Isolation // nil: all
 	group   bool                // only where a cgroup limits the memory, as it limits that of this process
+	prompt  []int64             // bytes that each command has printed when the time is over; a slow machine may be late with them
 }
 
 func scripts() []script {
@@ -117,8 +120,8 @@ func scripts() []script {
 			short(s)
 			s.Cut = true
 		}},
-		{name: "timeout", actions: []sandbox.Action{sh("echo begun; exec sleep 60"), sh("echo never")}, set: func(s *job.Spec) { s.Actions[0].TimeoutMS = 300 }},
-		{name: "budget of all commands", actions: []sandbox.Action{sh("sleep 0.4"), sh("exec sleep 60"), sh("echo never")}, set: func(s *job.Spec) { s.BudgetMS, s.Actions[1].TimeoutMS = 700, 50_000 }},
+		{name: "timeout", actions: []sandbox.Action{sh("echo begun; exec sleep 60"), sh("echo never")}, set: func(s *job.Spec) { s.Actions[0].TimeoutMS = 300 }, prompt: []int64{6}},
+		{name: "budget of all commands", actions: []sandbox.Action{sh("sleep 0.1"), sh("exec sleep 60"), sh("echo never")}, set: func(s *job.Spec) { s.BudgetMS, s.Actions[1].TimeoutMS = 700, 50_000 }, prompt: []int64{0, 0}},
 		{name: "not found", actions: []sandbox.Action{{Argv: []string{"fiador-no-such-command"}}}},
 		{name: "not executable", actions: []sandbox.Action{{Argv: []string{"./a/file"}}}},
 		{name: "the memory for files is full", actions: []sandbox.Action{sh("head -c 50000000 /dev/zero >big; true"), sh("echo after")}, tiers: []sandbox.Isolation{sandbox.Full}},
@@ -145,6 +148,41 @@ func specOfScript(tier sandbox.Isolation, c script, work []job.Entry) *job.Spec 
 		c.set(s)
 	}
 	return s
+}
+
+// late says in which way a slow machine may have changed the ends of a script whose time runs
+// out: a command had no time to begin, or not enough to end after the signal TERM.
+func (c script) late(ends []job.End) string {
+	if c.prompt == nil {
+		return ""
+	}
+	if len(ends) != len(c.prompt) {
+		return fmt.Sprintf("%d commands began, and %d were to begin", len(ends), len(c.prompt))
+	}
+	for i, end := range ends {
+		if end.Stdout.Size != c.prompt[i] || i == len(ends)-1 && end.Signal != int(syscall.SIGTERM) {
+			return fmt.Sprintf("command %d ended with %+v", i, end)
+		}
+	}
+	return ""
+}
+
+// endsHere are the ends of commands that were performed on this machine.
+func endsHere(p *execute.Performed) (list []job.End) {
+	for _, r := range p.Runs {
+		list = append(list, job.End{Code: r.Code, Signal: r.Signal, Stdout: job.Stream{Size: r.Stdout.Size}})
+	}
+	return list
+}
+
+// endsThere are the ends in an answer.
+func endsThere(a answer) (list []job.End) {
+	for _, step := range a.Steps {
+		if step.End != nil {
+			list = append(list, *step.End)
+		}
+	}
+	return list
 }
 
 // here performs a spec on a folder of this machine.
@@ -333,17 +371,25 @@ func TestSame(t *testing.T) {
 				}
 				t.Run(c.name, func(t *testing.T) {
 					s := specOfScript(tier, c, list)
-					p := here(t, h, s, work, "")
+					var p *execute.Performed
+					rehearsal.Again(t, 3, func(int) string {
+						p = here(t, h, s, work, "")
+						return c.late(endsHere(p))
+					})
 					for i, style := range styles() {
 						for _, user := range users() {
 							if i > 0 && len(c.actions) > 0 && c.name != "changes" { // the inputs are those of the first style
 								continue
 							}
 							t.Run(fmt.Sprint(style.name, ", user ", user), func(t *testing.T) {
-								l := newAction(t, s, "", nil)
-								l.user = user
-								style.lay(t, l, work)
-								a := l.perform(t)
+								var a answer
+								rehearsal.Again(t, 3, func(int) string {
+									l := newAction(t, s, "", nil)
+									l.user = user
+									style.lay(t, l, work)
+									a = l.perform(t)
+									return c.late(endsThere(a))
+								})
 								if c.group && !reflect.DeepEqual(a.Clauses, p.Clauses) {
 									t.Skip("no cgroup limits the memory of this user's commands together")
 								}
