@@ -108,7 +108,7 @@ func faults(t *testing.T, fault string, f func(t *testing.T, rules []string) (me
 	for _, s := range steps {
 		t.Run(s.call+" "+fault, func(t *testing.T) {
 			missing := slices.Clone(s.kinds)
-			for round := 0; len(missing) > 0 && round < 20; round++ {
+			for round := 0; len(missing) > 0 && round < 200; round++ {
 				rule := fmt.Sprintf("inject=%s:%s:when=%d", s.call, fault, 1+round%4)
 				met := f(t, []string{"-e", "trace=" + s.call, "-e", rule})
 				missing = slices.DeleteFunc(missing, func(k string) bool { return slices.Contains(met, k) })

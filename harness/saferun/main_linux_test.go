@@ -237,6 +237,28 @@ func (p *tool) awaitIn(o *rehearsal.Buffer, text string) string {
 	panic("not reached")
 }
 
+// The words that begin the notes of a log which a slow machine can bring about: safe-run gives a
+// command five seconds after a signal, takes two signals at once for one, and closes streams
+// that are held for two seconds.
+const (
+	overstayed = "safe-run killed: after=5s"
+	twice      = "safe-run killed: second INT"
+	held       = "safe-run output held: "
+)
+
+// prompt runs a case again if its log has a note that begins so.
+func prompt(t *testing.T, note string, run func() result) (r result) {
+	t.Helper()
+	rehearsal.Again(t, 6, func(int) string {
+		r = run()
+		if notes := r.log(t).Notes(); slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
+			return fmt.Sprintf("%q", notes)
+		}
+		return ""
+	})
+	return r
+}
+
 // succeeded fails the test unless the exit status is 0, no file was left in the current
 // folder, and standard error is empty.
 func (r result) succeeded(t *testing.T) {

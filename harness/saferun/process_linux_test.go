@@ -210,7 +210,9 @@ func TestHeldOutput(t *testing.T) {
 
 // TestLateOutput: the early output of a process that was left behind is not lost.
 func TestLateOutput(t *testing.T) {
-	l := run(t, options{}, sh("(sleep 0.1; echo late; echo late >&2) & echo early; exit 4")...).failed(t, 4)
+	l := prompt(t, held, func() result {
+		return run(t, options{}, sh("(sleep 0.1; echo late; echo late >&2) & echo early; exit 4")...)
+	}).failed(t, 4)
 	if l.stdout != "early\nlate\n" || l.stderr != "late\n" {
 		t.Errorf("%q and %q", l.stdout, l.stderr)
 	}

@@ -38,10 +38,13 @@ func TestInterrupted(t *testing.T) {
 			{"dies of another signal", fmt.Sprintf(traps, "kill -ABRT $$", name), "ready\n", 128 + int(sig)},
 		} {
 			t.Run(name+" "+c.name, func(t *testing.T) {
-				p := start(t, options{}, sh(c.script)...)
-				p.await("ready")
-				p.signal(sig)
-				if l := p.wait().failed(t, c.code, "safe-run interrupted: signal="+name); l.stdout != c.stdout {
+				r := prompt(t, overstayed, func() result {
+					p := start(t, options{}, sh(c.script)...)
+					p.await("ready")
+					p.signal(sig)
+					return p.wait()
+				})
+				if l := r.failed(t, c.code, "safe-run interrupted: signal="+name); l.stdout != c.stdout {
 					t.Errorf("%q, want %q", l.stdout, c.stdout)
 				}
 			})
@@ -85,13 +88,16 @@ func TestInterruptedEarly(t *testing.T) {
 // TestInterruptedTwice: a second Ctrl-C ends the run without delay.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
-	p := start(t, options{}, sh(fmt.Sprintf(traps, "echo again", "INT"))...)
-	p.await("ready")
-	p.signal(syscall.SIGINT)
-	p.await("again") // otherwise the two signals might become one
-	time.Sleep(time.Second)
-	p.signal(syscall.SIGINT)
-	p.wait().failed(t, 130, "safe-run interrupted: signal=INT", "safe-run killed: second INT")
+	r := prompt(t, overstayed, func() result {
+		p := start(t, options{}, sh(fmt.Sprintf(traps, "echo again", "INT"))...)
+		p.await("ready")
+		p.signal(syscall.SIGINT)
+		p.await("again") // otherwise the two signals might become one
+		time.Sleep(200 * time.Millisecond)
+		p.signal(syscall.SIGINT)
+		return p.wait()
+	})
+	r.failed(t, 130, "safe-run interrupted: signal=INT", "safe-run killed: second INT")
 }
 
 // TestInterruptedByTimeout: timeout(1), for example, sends its signal to the process and
@@ -99,11 +105,14 @@ func TestInterruptedTwice(t *testing.T) {
 func TestInterruptedByTimeout(t *testing.T) {
 	t.Parallel()
 	for range rehearsal.Count(5, 20) {
-		p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
-		p.await("ready")
-		p.signal(syscall.SIGINT)
-		p.signal(syscall.SIGINT)
-		if l := p.wait().failed(t, 7, "safe-run interrupted: signal=INT"); l.stdout != "ready\nbye\n" {
+		r := prompt(t, twice, func() result {
+			p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
+			p.await("ready")
+			p.signal(syscall.SIGINT)
+			p.signal(syscall.SIGINT)
+			return p.wait()
+		})
+		if l := r.failed(t, 7, "safe-run interrupted: signal=INT"); l.stdout != "ready\nbye\n" {
 			t.Errorf("%q", l.stdout)
 		}
 	}
@@ -124,16 +133,18 @@ func TestInterruptedIgnoringTERM(t *testing.T) {
 // TestInterruptedStopped: a stopped command is continued so that it gets the signal.
 func TestInterruptedStopped(t *testing.T) {
 	for name, sig := range interrupting {
-		p := start(t, options{}, sh("echo $$; kill -STOP $$; exec sleep 1000")...)
-		pid := strings.TrimSpace(p.await("\n"))
-		for range 5000 {
-			if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err != nil || strings.Contains(string(stat), ") T ") {
-				break
+		r := prompt(t, overstayed, func() result {
+			p := start(t, options{}, sh("echo $$; kill -STOP $$; exec sleep 1000")...)
+			pid := strings.TrimSpace(p.await("\n"))
+			for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+				if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err != nil || strings.Contains(string(stat), ") T ") {
+					break
+				}
 			}
-			time.Sleep(2 * time.Millisecond)
-		}
-		p.signal(sig)
-		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
+			p.signal(sig)
+			return p.wait()
+		})
+		r.failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
 	}
 }
 
@@ -141,17 +152,24 @@ func TestInterruptedStopped(t *testing.T) {
 // command has ended are killed.
 func TestGroup(t *testing.T) {
 	for name, sig := range interrupting {
-		p := start(t, options{}, sh("trap : "+name+"; ("+fmt.Sprintf(traps, "echo below; exit", name)+"); exit 6")...)
-		p.await("ready")
-		p.signal(sig)
-		if l := p.wait().failed(t, 6, "safe-run interrupted: signal="+name); l.stdout != "ready\nbelow\n" {
+		r := prompt(t, overstayed, func() result {
+			p := start(t, options{}, sh("trap : "+name+"; ("+fmt.Sprintf(traps, "echo below; exit", name)+"); exit 6")...)
+			p.await("ready")
+			p.signal(sig)
+			return p.wait()
+		})
+		if l := r.failed(t, 6, "safe-run interrupted: signal="+name); l.stdout != "ready\nbelow\n" {
 			t.Errorf("%s: %q", name, l.stdout)
 		}
 	}
-	p := start(t, options{}, sh("trap '' TERM; sleep 1000 & trap - TERM; echo $!; wait")...)
-	pid := p.await("\n")
-	p.signal(syscall.SIGTERM)
-	p.wait().failed(t, 143, "safe-run interrupted: signal=TERM")
+	var pid string
+	r := prompt(t, overstayed, func() result {
+		p := start(t, options{}, sh("trap '' TERM; sleep 1000 & trap - TERM; echo $!; wait")...)
+		pid = p.await("\n")
+		p.signal(syscall.SIGTERM)
+		return p.wait()
+	})
+	r.failed(t, 143, "safe-run interrupted: signal=TERM")
 	if !gone(pid) {
 		t.Errorf("process %s is still there", pid)
 	}

@@ -46,10 +46,19 @@ func TestTerminalKeys(t *testing.T) {
 		code       int
 	}{{ctrlC, "INT", 130}, {ctrlBackslash, "QUIT", 131}} {
 		for range 10 {
-			p, far := atTerminal(t, options{}, sh(dies)...)
-			p.await("ready")
-			typed(t, far, c.keys)
-			if l := p.wait().failed(t, c.code, "safe-run interrupted: signal="+c.name); l.stdout != "ready\n" {
+			note := "safe-run interrupted: signal=" + c.name
+			var r result
+			rehearsal.Again(t, 6, func(int) string { // safe-run waits 200 ms for the signal that it gets itself
+				p, far := atTerminal(t, options{}, sh(dies)...)
+				p.await("ready")
+				typed(t, far, c.keys)
+				r = p.wait()
+				if notes := r.log(t).Notes(); len(notes) == 0 {
+					return "the log has no note " + note
+				}
+				return ""
+			})
+			if l := r.failed(t, c.code, note); l.stdout != "ready\n" {
 				t.Errorf("%s: %q", c.name, l.stdout)
 			}
 		}
@@ -92,10 +101,13 @@ func TestTerminalKeysOutlived(t *testing.T) {
 // TestTerminalKeysOwnCode: the exit code of a command that ends itself after Ctrl-C is
 // kept.
 func TestTerminalKeysOwnCode(t *testing.T) {
-	p, far := atTerminal(t, options{}, sh("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done")...)
-	p.await("ready")
-	typed(t, far, ctrlC)
-	if r := p.wait(); r.code != 7 || r.log(t).Code() != 7 {
+	r := prompt(t, overstayed, func() result {
+		p, far := atTerminal(t, options{}, sh("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done")...)
+		p.await("ready")
+		typed(t, far, ctrlC)
+		return p.wait()
+	})
+	if r.code != 7 || r.log(t).Code() != 7 {
 		t.Errorf("exit status %d, %q", r.code, r.stderr)
 	}
 }
@@ -105,10 +117,12 @@ func TestTerminalKeysOwnCode(t *testing.T) {
 func TestTerminalKeysLastWords(t *testing.T) {
 	t.Parallel()
 	for range rehearsal.Count(3, 10) {
-		p, far := atTerminal(t, options{}, as(t, "hand over")...)
-		p.await("ready")
-		typed(t, far, ctrlC)
-		r := p.wait()
+		r := prompt(t, held, func() result {
+			p, far := atTerminal(t, options{}, as(t, "hand over")...)
+			p.await("ready")
+			typed(t, far, ctrlC)
+			return p.wait()
+		})
 		if l := r.log(t); r.code != 3 || l.stdout != "ready\nlast words\n" {
 			t.Errorf("exit status %d, %q, %q", r.code, l.stdout, l.Notes())
 		}
@@ -119,31 +133,39 @@ func TestTerminalKeysLastWords(t *testing.T) {
 // which forwards them.
 func TestTerminalSignals(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP} {
-		p, _ := atTerminal(t, options{}, sh(dies)...)
-		p.await("ready")
-		p.signal(sig)
-		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
+		r := prompt(t, overstayed, func() result {
+			p, _ := atTerminal(t, options{}, sh(dies)...)
+			p.await("ready")
+			p.signal(sig)
+			return p.wait()
+		})
+		r.failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
 	}
 	p, _ := atTerminal(t, options{}, sh("kill -INT $$")...)
 	p.wait().failed(t, 130) // nobody has typed this signal
-	p, far := atTerminal(t, options{}, sh(dies)...)
-	p.await("ready")
-	far.Close() // the line is cut
-	p.wait().failed(t, 129, "safe-run interrupted: signal=HUP")
+	r := prompt(t, overstayed, func() result {
+		p, far := atTerminal(t, options{}, sh(dies)...)
+		p.await("ready")
+		far.Close() // the line is cut
+		return p.wait()
+	})
+	r.failed(t, 129, "safe-run interrupted: signal=HUP")
 }
 
 // TestTerminalOfOthers: the keyboard of a terminal that does not control safe-run sends it
 // no signals. Its signals come from elsewhere and reach safe-run alone.
 func TestTerminalOfOthers(t *testing.T) {
 	for name, sig := range interrupting {
-		var o options
-		o.stdin, _ = rehearsal.Terminal(t)
-		p := start(t, o, sh(dies)...)
-		p.await("ready")
-		p.signal(sig)
-		guard := time.AfterFunc(hang/8, func() { p.signal(syscall.SIGTERM) })
-		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
-		guard.Stop()
+		r := prompt(t, overstayed, func() result {
+			var o options
+			o.stdin, _ = rehearsal.Terminal(t)
+			p := start(t, o, sh(dies)...)
+			p.await("ready")
+			p.signal(sig)
+			defer time.AfterFunc(hang/2, func() { p.signal(syscall.SIGTERM) }).Stop()
+			return p.wait()
+		})
+		r.failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
 	}
 }
 
@@ -151,16 +173,17 @@ func TestTerminalOfOthers(t *testing.T) {
 // come from elsewhere.
 func TestTerminalBackground(t *testing.T) {
 	for name, sig := range interrupting {
-		in, _ := rehearsal.Terminal(t)
-		o := options{stdin: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}}
-		argv := as(t, "in the background", sh("echo ready >&2; exec sleep 1000")...)
-		p := prepared(t, o, argv).start()
-		p.awaitIn(&p.stderr, "ready")
-		pid, _, _ := strings.Cut(p.await("\n"), "\n")
-		signalled(t, pid, sig)
-		guard := time.AfterFunc(hang/8, func() { signalled(t, pid, syscall.SIGTERM) })
-		r := p.wait()
-		guard.Stop()
+		r := prompt(t, overstayed, func() result {
+			in, _ := rehearsal.Terminal(t)
+			o := options{stdin: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}}
+			argv := as(t, "in the background", sh("echo ready >&2; exec sleep 1000")...)
+			p := prepared(t, o, argv).start()
+			p.awaitIn(&p.stderr, "ready")
+			pid, _, _ := strings.Cut(p.await("\n"), "\n")
+			signalled(t, pid, sig)
+			defer time.AfterFunc(hang/2, func() { signalled(t, pid, syscall.SIGTERM) }).Stop()
+			return p.wait()
+		})
 		if l := r.log(t); r.code != 128+int(sig) || !slices.Equal(l.Notes(), []string{"safe-run interrupted: signal=" + name}) {
 			t.Errorf("%s: exit status %d, %q", name, r.code, l.Notes())
 		}
@@ -170,13 +193,16 @@ func TestTerminalBackground(t *testing.T) {
 // TestTerminalNotInput: with another standard input the command has a process group of its
 // own. The keyboard does not reach that group, so safe-run forwards its signals.
 func TestTerminalNotInput(t *testing.T) {
-	in, far := rehearsal.Terminal(t)
-	o := options{stdout: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}}
-	p := start(t, o, sh("trap 'n=x$n; echo $n. >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done")...)
-	p.awaitIn(&p.stderr, "ready")
-	typed(t, far, ctrlC)
-	p.awaitIn(&p.stderr, "x.")
-	if l := p.wait().failed(t, 9, "safe-run interrupted: signal=INT"); l.stderr != "ready\nx.\n" {
+	r := prompt(t, overstayed, func() result {
+		in, far := rehearsal.Terminal(t)
+		o := options{stdout: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}}
+		p := start(t, o, sh("trap 'n=x$n; echo $n. >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done")...)
+		p.awaitIn(&p.stderr, "ready")
+		typed(t, far, ctrlC)
+		p.awaitIn(&p.stderr, "x.")
+		return p.wait()
+	})
+	if l := r.failed(t, 9, "safe-run interrupted: signal=INT"); l.stderr != "ready\nx.\n" {
 		t.Errorf("%q", l.stderr)
 	}
 }
@@ -195,7 +221,7 @@ func TestTerminalReaderStalls(t *testing.T) {
 	p.awaitIn(&p.stderr, "ready")
 	stalled(t, read)
 	typed(t, far, ctrlC)
-	guard := time.AfterFunc(hang/8, func() {
+	guard := time.AfterFunc(hang/2, func() {
 		t.Error("safe-run waits for the reader")
 		p.signal(syscall.SIGTERM)
 	})
