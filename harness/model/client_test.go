@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/outbound"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -340,15 +340,8 @@ func TestNobodyElseIsAsked(t *testing.T) {
 }
 
 func TestNoConnection(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = recorder(base).Call(t.Context(), "m", prompt(t, nil))
+	base := "http://" + rehearsal.Closed(t)
+	_, err := recorder(base).Call(t.Context(), "m", prompt(t, nil))
 	refused(t, err, "no connection: ", base)
 
 	s := httptest.NewTLSServer(says("application/json", "{}"))

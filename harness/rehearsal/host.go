@@ -34,3 +34,20 @@ func Serve(t testing.TB) *Server {
 	}()
 	return s
 }
+
+// Closed returns an address of this machine at which nobody listens. Until the end of the test
+// it is that of a client, so that no other program gets it.
+func Closed(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
+}
