@@ -112,7 +112,7 @@ const get, post = `{"operation":"get","id":"1"}`, `{"operation":"post","n":1}`
 
 func try(t *testing.T, a *Asker, b *adapter.Bound) adapter.Reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := a.Ask(ctx, 0, 1, b)
 	if err != nil {

@@ -2,6 +2,7 @@ package request
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,14 +24,17 @@ func TestYAMLHostile(t *testing.T) {
 	} {
 		for _, before := range []string{"", "a: [", "! ["} {
 			src := before + strings.Repeat(unit, (MaxBytes-len(before))/len(unit))
-			started := time.Now()
-			_, err := Parse(set, "r", []byte(src))
-			if took := time.Since(started); took > 20*time.Second {
-				t.Errorf("%s after %q took %v", name, before, took)
-			}
-			if err == nil {
-				t.Errorf("%s after %q is accepted", name, before)
-			}
+			rehearsal.Again(t, 3, func(int) string {
+				started := time.Now()
+				_, err := Parse(set, "r", []byte(src))
+				if err == nil {
+					t.Errorf("%s after %q is accepted", name, before)
+				}
+				if took := time.Since(started); took > 20*time.Second {
+					return fmt.Sprintf("%s after %q took %v", name, before, took)
+				}
+				return ""
+			})
 		}
 	}
 	// A pointer consists of the names on the way, so long names must not multiply.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/specs/vectors/detect"
 )
@@ -181,11 +182,14 @@ func TestArgvIsLinear(t *testing.T) {
 	for _, unit := range []string{"-x", "npx", "env", "find", "-exec", "node", "a", "--", "-", "inspect", "--title"} {
 		argv := slices.Repeat([]string{unit}, 50_000)
 		for _, name := range []string{"node", "npx", "env", "find", "npm", "perl", "awk", "bun", "yarn"} {
-			start := time.Now()
-			Faults(append([]string{name}, argv...), true, NewBudget())
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("%q and many %q took %v", name, unit, took)
-			}
+			rehearsal.Again(t, 3, func(int) string {
+				start := time.Now()
+				Faults(append([]string{name}, argv...), true, NewBudget())
+				if took := time.Since(start); took > 10*time.Second {
+					return fmt.Sprintf("%q and many %q took %v", name, unit, took)
+				}
+				return ""
+			})
 		}
 	}
 }

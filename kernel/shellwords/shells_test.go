@@ -149,7 +149,7 @@ func (s *shell) run(line string, names []string) (ran [2][]record, err error) {
 	if _, err := io.WriteString(s.stdin, ". "+name+"\n"); err != nil {
 		return ran, err
 	}
-	if err := s.out.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := s.out.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		return ran, err
 	}
 	read := func() string {

@@ -78,10 +78,17 @@ func Slowly(t *testing.T, detector func(text string)) {
 		"\n", ".", "stateless ", "not ", "a.b ", "x, ", "\"", "\x00", "\xff", "\u202e", "é", "/", "../", ".git/", "~1", "-", "-e", ": ", "lorem ", "fill in "}
 	for _, unit := range units {
 		text := strings.Repeat(unit, size/len(unit))
-		start := time.Now()
-		detector(text)
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%q repeated took %v", unit, took)
+		for tries := 1; ; tries++ { // a machine may stall in one run, and not in three
+			start := time.Now()
+			detector(text)
+			took := time.Since(start)
+			if took <= 10*time.Second {
+				break
+			}
+			if tries == 3 {
+				t.Errorf("%q repeated took %v", unit, took)
+				break
+			}
 		}
 	}
 }
