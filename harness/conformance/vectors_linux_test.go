@@ -41,7 +41,7 @@ func TestVectors(t *testing.T) {
 				t.Skip("python3 is not installed")
 			}
 			r := Runner{Program: c.program, Reference: c.ref, Names: c.names, Parallel: 8}
-			if faults := run(t, r, embedded(t, "")); faults != "" {
+			if faults := runPatiently(t, r, embedded(t, "")); faults != "" {
 				t.Error(faults)
 			}
 		})
@@ -136,7 +136,7 @@ func TestPublishedForm(t *testing.T) {
 		t.Errorf("%d vectors, %v left out", len(suite.Vectors), suite.Left)
 	}
 	r := Runner{Program: []string{tool}, Reference: []string{tool}, Names: RFC, Parallel: 5}
-	if faults := run(t, r, suite.Vectors); faults != "" {
+	if faults := runPatiently(t, r, suite.Vectors); faults != "" {
 		t.Error(faults)
 	}
 	r.Names = Contract
@@ -166,7 +166,7 @@ func TestIgnoredSignals(t *testing.T) {
 		t.Fatal("the signals are not ignored")
 	}
 	r := Runner{Program: []string{tool}, Names: Contract, Parallel: 8}
-	if faults := run(t, r, embedded(t, "12", "302", "303")); faults != "" {
+	if faults := runPatiently(t, r, embedded(t, "12", "302", "303")); faults != "" {
 		t.Error(faults)
 	}
 	if !still() {
