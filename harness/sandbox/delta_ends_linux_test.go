@@ -100,7 +100,7 @@ func TestDeltaLeaves(t *testing.T) {
 			moved := before
 			moved.descriptors, moved.folders = before.descriptors+1, before.folders+1
 			var now belongings
-			if !eventually(2*time.Second, func() bool { now = belongingsOf(t, base+"/temp"); return moved.keptBy(now) }) {
+			if !eventually(time.Minute, func() bool { now = belongingsOf(t, base+"/temp"); return moved.keptBy(now) }) {
 				t.Errorf("before %+v, after MoveTo %+v", before, now)
 			}
 			if kind, _, size := s.Before("top"); kind != "file" || size != 4 {
@@ -109,7 +109,7 @@ func TestDeltaLeaves(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if !eventually(2*time.Second, func() bool { now = belongingsOf(t, base+"/temp"); return before.keptBy(now) }) {
+			if !eventually(time.Minute, func() bool { now = belongingsOf(t, base+"/temp"); return before.keptBy(now) }) {
 				t.Errorf("before %+v, after Close %+v", before, now)
 			}
 			if got := deltaNames(t, delta); got != "Dc--------- a, -rw-r--r-- x" {

@@ -73,7 +73,8 @@ type flood struct {
 	partly  bool // it passes a clause that is not enforced
 	check   func(t *testing.T, res command.Result, end End)
 
-	uncounted bool // no cgroup counts memory
+	uncounted bool                                             // no cgroup counts memory
+	again     func(res command.Result, end End) (fault string) // says why a slow machine may have ended the flood so; nil: nothing can
 }
 
 // manyInodes is a number of files far above what limits allows. A file system without a
@@ -134,7 +135,12 @@ func floods() []flood {
 			return append([]string{"inodes", manyInodes()}, folders(tier)...)
 		}, clause: ClauseDisk, partly: true},
 		{name: "descriptors", args: program("open-descriptors"), clause: ClauseKernel},
-		{name: "endless output", args: program("endless"), timeout: 300 * time.Millisecond, clause: ClauseStreams, check: func(t *testing.T, res command.Result, end End) {
+		{name: "endless output", args: program("endless"), timeout: 300 * time.Millisecond, clause: ClauseStreams, again: func(res command.Result, _ End) string {
+			if res.Stdout.Truncated {
+				return ""
+			}
+			return "its time ended before the output had begun"
+		}, check: func(t *testing.T, res command.Result, end End) {
 			timed(t, res, end)
 			if !res.Stdout.Truncated || len(res.Stdout.Bytes) != 1000 || res.Held {
 				t.Errorf("kept %d of %d bytes, truncated %t, held %t", len(res.Stdout.Bytes), res.Stdout.Size, res.Stdout.Truncated, res.Held)
@@ -162,10 +168,22 @@ func floods() []flood {
 	for _, f := range list {
 		if f.clause == ClauseMemory && os.Geteuid() == 0 { // an ordinary user has no cgroup here
 			f.name, f.uncounted = f.name+", uncounted", true
+			if f.check != nil {
+				f.again = slowFork
+			}
 			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// slowFork says that processes which fit were measured while they forked: two looks in a row
+// can meet the same fork on a slow machine.
+func slowFork(_ command.Result, end End) string {
+	if end.OutOfMemory {
+		return "two looks may have met the same fork"
+	}
+	return ""
 }
 
 // TestHostileFloods: whatever a command takes and however it tries to stay, it ends in time.
@@ -178,13 +196,15 @@ func TestHostileFloods(t *testing.T) {
 				if f.clause != ClauseProcesses { // the others would miss the processes
 					t.Parallel()
 				}
-				newScene(t, base, self, where(tier)).flood(f, tier)
+				rehearsal.Again(t, 3, func(scale int) string { return newScene(t, base, self, where(tier)).flood(f, tier, scale) })
 			})
 		}
 	}
 }
 
-func (sc *scene) flood(f flood, tier Isolation) {
+// flood returns what f.again says of the end of the flood. It judges an end of which nothing is
+// said. The time of the flood is multiplied by scale.
+func (sc *scene) flood(f flood, tier Isolation, scale int) (fault string) {
 	sc.Helper()
 	mark := newMark()
 	sc.Cleanup(func() { endAll(mark) })
@@ -211,7 +231,7 @@ func (sc *scene) flood(f flood, tier Isolation) {
 			sc.Error(err)
 		}
 	}()
-	timeout := f.timeout
+	timeout := f.timeout * time.Duration(scale)
 	if timeout == 0 {
 		timeout = actionTime
 	}
@@ -228,9 +248,14 @@ func (sc *scene) flood(f flood, tier Isolation) {
 	if pids := withMark(mark); len(pids) > 0 {
 		sc.Errorf("left when the action is over: %v", pids)
 	}
-	if f.check != nil {
+	if f.again != nil {
+		fault = f.again(res, end)
+	}
+	switch {
+	case fault != "":
+	case f.check != nil:
 		f.check(sc.T, res, end)
-	} else {
+	default:
 		sc.judgeFlood(f, s, res, end)
 	}
 	alive, err := command.Run(sc.Context(), s.Command(1, actionTime, nil), spec)
@@ -243,6 +268,7 @@ func (sc *scene) flood(f flood, tier Isolation) {
 	if pids := withMark(mark); len(pids) > 0 {
 		sc.Errorf("left in the end: %v", pids)
 	}
+	return fault
 }
 
 // judgeFlood compares the result of a flood with the clause.
@@ -269,7 +295,7 @@ func (sc *scene) judgeFlood(f flood, s *Sandbox, res command.Result, end End) {
 // take.
 func TestHostileFloodsWithout(t *testing.T) {
 	base, self := hostileBase(t)
-	for _, args := range [][]string{{"tasks", "100", "end"}, {"memory", "128"}, {"shared-memory", "128"}, {"grown-memory", "128"}, {"zero-memory", "128"}, {"together", "2", "memory", "64"}, {"together", "2", "sockets", "64"}, {"together", "1", "page-tables", "64"}, {"disk", "64", "."}, {"inodes", manyInodes(), "."}, {"open-descriptors"}} {
+	for _, args := range [][]string{{"tasks", "100", "end"}, {"memory", "128"}, {"shared-memory", "128"}, {"grown-memory", "128"}, {"zero-memory", "128"}, {"together", "2", "memory", "64", "1"}, {"together", "2", "sockets", "64", "1"}, {"together", "1", "page-tables", "64", "1"}, {"disk", "64", "."}, {"inodes", manyInodes(), "."}, {"open-descriptors"}} {
 		t.Run(args[0], func(t *testing.T) {
 			if args[0] != "tasks" { // a confined sandbox of the same user would miss the processes
 				t.Parallel()
@@ -457,7 +483,7 @@ func TestHostileSupervisorKilled(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		s.kill()
-		if pids := goneSoon(s.mark, 20*time.Second); len(pids) > 0 {
+		if pids := goneSoon(s.mark, time.Minute); len(pids) > 0 {
 			t.Errorf("round %d, %s: left: %v", i, tier, pids)
 		}
 		dirs, _ := os.ReadDir(sc.in("temp"))
@@ -467,19 +493,31 @@ func TestHostileSupervisorKilled(t *testing.T) {
 	if mounts := mountsOf(sc.dir); len(mounts) > 0 {
 		t.Errorf("mounts: %v", mounts)
 	}
-	if err := Sweep(sc.in("temp")); err != nil {
-		t.Error(err)
+	var groups []string
+	if !eventually(time.Minute, func() bool { // another process on this machine may be sweeping it
+		if err := Sweep(sc.in("temp")); err != nil {
+			t.Error(err)
+		}
+		groups = groupsMadeBy(makers)
+		return len(groups) == 0
+	}) {
+		t.Errorf("swept, and there are the cgroups %v", groups)
 	}
 	if dirs, err := os.ReadDir(sc.in("temp")); err != nil || len(dirs) > 0 {
 		t.Errorf("swept, and there are %v %v", dirs, err)
 	}
+}
+
+// groupsMadeBy returns the names of the cgroups that these processes have made, and have left.
+func groupsMadeBy(makers []int) (list []string) {
 	for _, homes := range cgroup.Machine().Homes(cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}) {
 		for _, name := range cgroup.Machine().Orphans(homes) {
 			if n, _ := cgroup.ParseName(name); slices.Contains(makers, n.PID) {
-				t.Errorf("cgroup %s is there", name)
+				list = append(list, name)
 			}
 		}
 	}
+	return list
 }
 
 // TestHostileSupervisorStopped: while a supervisor is stopped, the time of its command still
@@ -490,25 +528,28 @@ func TestHostileSupervisorStopped(t *testing.T) {
 	for _, tier := range []Isolation{Full, Confined} {
 		t.Run(string(tier), func(t *testing.T) {
 			t.Parallel()
-			sc := newScene(t, base, self, where(tier))
-			s := sc.lingering(tier, 3*time.Second) // longer than it takes to look, on a loaded machine as well
-			defer s.kill()
-			if line, err := s.out.ReadString('\n'); err != nil || line != "lingering\n" {
-				t.Fatalf("%q %v", line, err)
-			}
-			if err := s.cmd.Process.Signal(unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			if len(withMark(s.mark)) == 0 {
-				t.Error("the command was to be there still")
-			}
-			if pids := goneSoon(s.mark, 20*time.Second); len(pids) > 0 {
-				t.Errorf("left: %v", pids)
-			}
-			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-			if err != nil || !bytes.Contains(b, []byte(") T ")) {
-				t.Errorf("the supervisor was to be stopped still: %q %v", b, err)
-			}
+			rehearsal.Again(t, 2, func(scale int) string {
+				sc := newScene(t, base, self, where(tier))
+				s := sc.lingering(tier, time.Duration(scale)*3*time.Second) // longer than it takes to look
+				defer s.kill()
+				if line, err := s.out.ReadString('\n'); err != nil || line != "lingering\n" {
+					return fmt.Sprintf("the command does not begin: %q %v", line, err)
+				}
+				if err := s.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+					return err.Error()
+				}
+				if len(withMark(s.mark)) == 0 {
+					return "the command was to be there still"
+				}
+				if pids := goneSoon(s.mark, 2*time.Minute); len(pids) > 0 {
+					t.Errorf("left: %v", pids)
+				}
+				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+				if err != nil || !bytes.Contains(b, []byte(") T ")) {
+					t.Errorf("the supervisor was to be stopped still: %q %v", b, err)
+				}
+				return ""
+			})
 		})
 	}
 }
@@ -599,13 +640,7 @@ func TestHostileLeaks(t *testing.T) {
 				run(i)
 			}
 			var after map[string]int
-			for range 200 {
-				if after = holdings(t, sc); !more(after, before) {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if more(after, before) {
+			if !eventually(time.Minute, func() bool { after = holdings(t, sc); return !more(after, before) }) {
 				t.Errorf("before %v, after %v", before, after)
 			}
 		})

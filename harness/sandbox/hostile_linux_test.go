@@ -324,7 +324,7 @@ func supervisor([]string) int {
 			return 1
 		}
 	}
-	spec := command.Spec{Stdout: command.Stream{Tee: os.Stdout}, Stderr: command.Stream{Tee: os.Stderr}, Timeout: time.Minute}
+	spec := command.Spec{Stdout: command.Stream{Tee: os.Stdout}, Stderr: command.Stream{Tee: os.Stderr}, Timeout: actionTime}
 	if j.Bare {
 		a := j.Request.Actions[0]
 		res, err := command.Run(context.Background(), command.Direct(a.Argv, os.Environ(), j.Request.Work), spec)
@@ -432,7 +432,7 @@ func (sc *scene) attack(a hostile) outcome {
 
 func (sc *scene) attackHere(a hostile, argv []string) outcome {
 	sc.Helper()
-	spec := command.Spec{Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 18}, Timeout: 30 * time.Second}
+	spec := command.Spec{Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 18}, Timeout: actionTime}
 	start := func(s command.Start) command.Start { return s }
 	if a.extra == onTerminal {
 		start = sc.onTerminal

@@ -948,14 +948,19 @@ func effectiveUser([]string) (string, error) {
 
 // ---- network ----
 
-// talk connects to a server of the host, which greets.
+// talk connects to a server of the host, which greets: it does so while it has much else to
+// do, too. A server of the world is waited for shortly.
 func talk(network, address string) (string, error) {
-	c, err := net.DialTimeout(network, address, 2*time.Second)
+	patience := 30 * time.Second
+	if strings.HasPrefix(address, "8.8.8.8:") {
+		patience = 2 * time.Second
+	}
+	c, err := net.DialTimeout(network, address, patience)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := c.Write([]byte("hello")); err != nil {
 		return "", err
 	}
@@ -1610,10 +1615,15 @@ func takeOf(fd int, megabytes string, flags int) (string, error) {
 	return megabytes + " MiB", nil
 }
 
-// takeTogether starts args[0] processes of the program hold with args[1:], and keeps them
-// for a while.
+// takeTogether starts args[0] processes of the program hold with args[1:3], and keeps them
+// for args[3] seconds, or for a minute: who looks at the memory may have much else to do.
 func takeTogether(args []string) (string, error) {
 	n, _ := strconv.Atoi(args[0])
+	kept := time.Minute
+	if len(args) > 3 {
+		seconds, _ := strconv.Atoi(args[3])
+		kept, args = time.Duration(seconds)*time.Second, args[:3]
+	}
 	list := make([]*exec.Cmd, n)
 	for i := range list {
 		cmd := again(slices.Insert(slices.Clone(args[1:]), 0, "hold")...)
@@ -1629,12 +1639,15 @@ func takeTogether(args []string) (string, error) {
 		}
 		list[i] = cmd
 	}
-	time.Sleep(15 * time.Second) // two looks at the memory take seconds on a machine that has much else to do
-	for i, cmd := range list {
-		if pid, _ := unix.Wait4(cmd.Process.Pid, nil, unix.WNOHANG, nil); pid != 0 {
-			return "", fmt.Errorf("process %d is killed", i)
+	for end := time.Now().Add(kept); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for i, cmd := range list {
+			if pid, _ := unix.Wait4(cmd.Process.Pid, nil, unix.WNOHANG, nil); pid != 0 {
+				return "", fmt.Errorf("process %d is killed", i)
+			}
 		}
-		defer func() { _ = cmd.Process.Kill() }()
+	}
+	for _, cmd := range list {
+		_ = cmd.Process.Kill()
 	}
 	return strings.Join(args, " "), nil
 }
@@ -1647,7 +1660,7 @@ func hold(args []string) int {
 		return 1
 	}
 	fmt.Println("taken")
-	time.Sleep(time.Minute)
+	time.Sleep(2 * time.Minute)
 	return 0
 }
 

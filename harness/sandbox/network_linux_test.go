@@ -130,7 +130,7 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-const curl = "curl -sS --cacert ca.pem --max-time 15 "
+const curl = "curl -sS --cacert ca.pem --max-time 60 "
 
 // TestHostileListedHosts: curl reaches a listed host through the proxy, and nothing else in
 // any other way. As root and as an ordinary user (TestHostileAsUser).

@@ -545,7 +545,7 @@ func (p refusalPart) ask() []tried {
 func (p refusalPart) askFor(got *tried, r Request) {
 	h := NewHost(p.Temp)
 	defer h.Close()
-	res, err := h.ranBy(r, 20*time.Second, nil)
+	res, err := h.ranBy(r, actionTime, nil)
 	if err != nil && !errors.As(err, &got.Err) {
 		got.Fault = "an error that is not of a step: " + err.Error()
 	}

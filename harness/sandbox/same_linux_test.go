@@ -189,7 +189,7 @@ func belongingsOf(t *testing.T, temp string) belongings {
 // end is counted until it has ended, but is not a resource to release.
 func settledBelongings(t *testing.T, temp string) (b belongings) {
 	t.Helper()
-	if !eventually(2*time.Second, func() bool { last := b; b = belongingsOf(t, temp); return b == last }) {
+	if !eventually(time.Minute, func() bool { last := b; b = belongingsOf(t, temp); return b == last }) {
 		t.Fatalf("what the process has changes, while it runs nothing: %+v", b)
 	}
 	return b
@@ -244,7 +244,7 @@ func TestManyRuns(t *testing.T) {
 		took = append(took, time.Since(began))
 	}
 	var after belongings
-	if !eventually(2*time.Second, func() bool { after = belongingsOf(t, temp); return before.keptBy(after) }) {
+	if !eventually(time.Minute, func() bool { after = belongingsOf(t, temp); return before.keptBy(after) }) {
 		t.Errorf("before %d runs %+v, after them %+v", runs, before, after)
 	}
 	n := len(took) / 4
@@ -269,7 +269,7 @@ func manyRun(t *testing.T, h *Host, i int, work string) {
 		Work: work, Write: Staged, Limits: limits(), Grace: 10 * time.Millisecond,
 		Actions: []Action{{Path: "made", Content: []byte("x")}, {Argv: []string{"sh", "-c", "echo $0; (sleep 9 &) >/dev/null 2>&1"}}},
 	}
-	limit, code, refused := 20*time.Second, 0, false
+	limit, code, refused := actionTime, 0, false
 	switch i % manyKinds {
 	case 1:
 		r.Work = ""

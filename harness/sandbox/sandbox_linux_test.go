@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
@@ -39,7 +38,7 @@ func do(t *testing.T, h *Host, r Request) (command.Result, End, []change.Change)
 			}
 			continue
 		}
-		res, err = command.Run(context.Background(), s.Command(i, 10*time.Second, &end), command.Spec{
+		res, err = command.Run(context.Background(), s.Command(i, actionTime, &end), command.Spec{
 			Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 256 << 10},
 		})
 		if err != nil {
@@ -110,7 +109,7 @@ func TestEveryCommandAlike(t *testing.T) {
 					}
 					continue
 				}
-				res, err := command.Run(t.Context(), s.Command(i, 10*time.Second, nil), command.Spec{Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 20}})
+				res, err := command.Run(t.Context(), s.Command(i, actionTime, nil), command.Spec{Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 20}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -339,7 +339,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 		t.Errorf("%s: folders are left: %v %v", when, left, err)
 	}
 	// Another process on this machine may be sweeping it, and about to finish.
-	if !eventually(2*time.Second, func() bool { return len(groupsOf(s.Process.Pid)) == 0 }) {
+	if !eventually(time.Minute, func() bool { return len(groupsOf(s.Process.Pid)) == 0 }) {
 		t.Errorf("%s: cgroups are left: %v", when, groupsOf(s.Process.Pid))
 	}
 	halfway := treeText(st.work())
@@ -364,7 +364,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 // alone waits until all processes that a supervisor started have ended.
 func (st *storm) alone(t *testing.T) bool {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
 		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
 			return true
 		}
@@ -427,18 +427,28 @@ func testStopped(t *testing.T, tier Isolation, script string) {
 	if err := errors.Join(os.Mkdir(p.temp(), 0o755), os.Chmod(base, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	p.renew(t)
-	s := p.start(t)
-	t.Cleanup(func() { _ = s.Process.Kill() })
-	s.waits(stormUp)
-	if !eventually(5*time.Second, func() bool { return len(markedProcesses(base)) >= 3 }) {
-		t.Fatal("the command does not begin")
-	}
+	var s *stormSupervisor
+	rehearsal.Again(t, 3, func(scale int) string {
+		p.Limit = time.Duration(min(scale, 10)) * 500 * time.Millisecond
+		p.renew(t)
+		s = p.start(t)
+		t.Cleanup(func() { _ = s.Process.Kill() })
+		s.waits(stormUp)
+		if !eventually(p.Limit+5*time.Second, func() bool { return len(markedProcesses(base)) >= 3 }) {
+			_ = s.Process.Kill()
+			_ = s.Wait()
+			if !eventually(time.Minute, func() bool { return len(markedProcesses(base)) == 0 }) {
+				t.Fatalf("%v are alive after their supervisor", markedProcesses(base))
+			}
+			return "the command is not seen before its time is over"
+		}
+		if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	})
 	began := time.Now()
-	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if !eventually(p.Limit+p.Grace+5*time.Second, func() bool { return len(markedProcesses(base)) == 0 }) {
+	if !eventually(p.Limit+p.Grace+time.Minute, func() bool { return len(markedProcesses(base)) == 0 }) {
 		t.Fatalf("%v are alive when the time is long over", markedProcesses(base))
 	}
 	t.Logf("ended after %v", time.Since(began))

@@ -5,7 +5,6 @@ package sandbox
 import (
 	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +32,7 @@ func TestTemporaryFolderInMemory(t *testing.T) {
 		full   bool
 	}{
 		{`for i in 1 2 3; do head -c 20000000 /proc/self/exe /usr/bin/perl >$TMPDIR/$i; done; sleep 1`, false},
-		{`i=0; while [ $i -lt 30 ]; do head -c 10000000 /dev/urandom >$TMPDIR/$i; i=$((i+1)); done; sleep 2`, true},
+		{`i=0; while [ $i -lt 30 ]; do head -c 10000000 /dev/urandom >$TMPDIR/$i; i=$((i+1)); done; sleep 60`, true},
 		{`exec 3>$TMPDIR/gone; rm $TMPDIR/gone; while head -c 1000000 /dev/urandom >&3; do :; done; sleep 2`, false},
 	} {
 		h := NewHost(dir)
@@ -46,7 +45,7 @@ func TestTemporaryFolderInMemory(t *testing.T) {
 			t.Skip(err)
 		}
 		var end End
-		res, err := command.Run(t.Context(), s.Command(0, time.Minute, &end), command.Spec{Stderr: command.Stream{Keep: 1000}})
+		res, err := command.Run(t.Context(), s.Command(0, actionTime, &end), command.Spec{Stderr: command.Stream{Keep: 1000}})
 		if err != nil || end.OutOfMemory != c.full || c.full != (res.Signal == unix.SIGKILL) {
 			t.Errorf("%s: %v, %+v, %+v, %q", c.script, err, res.Exit, end, res.Stderr.Bytes)
 		}
