@@ -19,6 +19,6 @@ func Again(t testing.TB, n int, run func(scale int) (fault string)) {
 			t.Fatalf("in each of %d runs, at last: %s", n, fault)
 		}
 		scale = min(scale*10, 100)
-		t.Logf("run %d failed, and a slow machine may be why; the next one has %d times the time: %s", i, scale, fault)
+		t.Logf("run %d failed, and a slow machine may be why; it is run again, with scale %d: %s", i, scale, fault)
 	}
 }
