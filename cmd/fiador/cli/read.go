@@ -67,27 +67,37 @@ func (a *App) Chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 		timer := time.NewTimer(silence)
 		defer timer.Stop()
 		for {
-			select {
-			case <-ctx.Done():
-				yield(nil, runerr.Unreadable(path, "interrupted", "run it again"))
+			c := next(ctx, timer.C, chunks, path)
+			if len(c.bytes) > 0 && !yield(c.bytes, nil) || errors.Is(c.err, io.EOF) {
 				return
-			case <-timer.C:
-				yield(nil, runerr.Unreadable(path, "no data for 5 seconds", "check that something writes to it"))
-				return
-			case c := <-chunks:
-				if len(c.bytes) > 0 && !yield(c.bytes, nil) || errors.Is(c.err, io.EOF) {
-					return
-				}
-				if c.err != nil {
-					if !errors.As(c.err, new(*result.RunError)) {
-						c.err = missing(name, c.err)
-					}
-					yield(nil, c.err)
-					return
-				}
-				timer.Reset(silence)
 			}
+			if c.err != nil {
+				if !errors.As(c.err, new(*result.RunError)) {
+					c.err = missing(name, c.err)
+				}
+				yield(nil, c.err)
+				return
+			}
+			timer.Reset(silence)
 		}
+	}
+}
+
+// next returns the next chunk of a file, or one with the reason why the wait for it is over. A
+// process that stood still finds the time over and the chunk there: then nobody was silent.
+func next(ctx context.Context, over <-chan time.Time, chunks <-chan chunk, path string) chunk {
+	select {
+	case <-ctx.Done():
+		return chunk{err: runerr.Unreadable(path, "interrupted", "run it again")}
+	case c := <-chunks:
+		return c
+	case <-over:
+	}
+	select {
+	case c := <-chunks:
+		return c
+	default:
+		return chunk{err: runerr.Unreadable(path, "no data for 5 seconds", "check that something writes to it")}
 	}
 }
 
