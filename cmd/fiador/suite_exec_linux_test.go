@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,32 +226,53 @@ func TestSuiteExecHostile(t *testing.T) {
 			b := newExecBench(t, tc.isolation)
 			before := filesOf(t, filepath.Join(b.dir, "agent"))
 			cases, out := b.cases(t, ids...), filepath.Join(b.dir, "out")
-			cmd, stdout, stderr := b.command(t, "suite", "run", cases, "--new", "exec:"+b.agent, "--policy", filepath.Join(b.dir, "policy"), "--out", out, "--run-id", "r", "--timeout", "8s", "--concurrency", "4")
-			cmd.Env = append(cmd.Env, "AGENT_KEY="+agentKey)
+			path := ""
 			if tc.user != 0 {
-				cmd.Path = b.ordinary(t)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tc.user, Gid: tc.user}}
+				path = b.ordinary(t)
 			}
-			if tc.isolation == "confined" {
-				restrict(cmd)
+			command := func(run, timeout string, ids []string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+				cmd, stdout, stderr = b.command(t, "suite", "run", cases, "--new", "exec:"+b.agent, "--policy", filepath.Join(b.dir, "policy"), "--out", out, "--run-id", run, "--timeout", timeout, "--concurrency", "4", "--only", strings.Join(ids, ","))
+				cmd.Env = append(cmd.Env, "AGENT_KEY="+agentKey)
+				if tc.user != 0 {
+					cmd.Path = path
+					cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tc.user, Gid: tc.user}}
+				}
+				if tc.isolation == "confined" {
+					restrict(cmd)
+				}
+				return cmd, stdout, stderr
 			}
-			t.Parallel() // the copy of the program is written: no fork holds it open
+			t.Parallel()
+			late := []string{"fork", "late"} // they end at their deadline alone
+			lateCmd, _, lateSaid := command("late", "8s", late)
+			if err := lateCmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = lateCmd.Process.Kill() }()
+			cmd, stdout, stderr := command("r", "1m", slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(late, id) }))
 			if code := status(t, cmd.Run()); code == 99 {
 				t.Skipf("the limit of user namespaces cannot be set here: %s", stderr)
 			} else if code != cli.ExitAccepted {
 				t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 			}
-			dir := filepath.Join(out, "new", "r")
+			if code := status(t, lateCmd.Wait()); code != cli.ExitAccepted {
+				t.Fatalf("exit status %d\n%s", code, lateSaid)
+			}
+			dirs := map[string]string{}
 			for id, ends := range want {
-				c := readCase(t, dir, id)
+				dirs[id] = filepath.Join(out, "new", "r")
+				if slices.Contains(late, id) {
+					dirs[id] = filepath.Join(out, "new", "late")
+				}
+				c := readCase(t, dirs[id], id)
 				if !slices.Contains(ends, c.end()) {
 					t.Errorf("%s: %s (%s), want %q", id, c.end(), c.Failure.Message, ends)
 				}
-				if c.Failure.Latency > 16_000 {
+				if c.Failure.Latency > 60_000 {
 					t.Errorf("%s took %d ms", id, c.Failure.Latency)
 				}
 			}
-			b.kept(t, dir)
+			b.kept(t, dirs)
 			if strings.Contains(stdout.String()+stderr.String(), agentKey) || bytes.Contains(stdout.Bytes(), []byte(b.dir)) {
 				t.Errorf("a secret or a path: %s%s", stdout, stderr)
 			}
@@ -264,18 +286,18 @@ func TestSuiteExecHostile(t *testing.T) {
 				t.Errorf("%d connections", n)
 			}
 			gone(t, b.mark)
-			if list := cgroupsOf(cmd.Process.Pid); len(list) > 0 {
+			if list := append(cgroupsOf(cmd.Process.Pid), cgroupsOf(lateCmd.Process.Pid)...); len(list) > 0 {
 				t.Errorf("cgroups left: %v", list)
 			}
-			if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+			if stdout, stderr, code := b.run(t, "suite", "verify", dirs["plain"], dirs["late"]); code != cli.ExitAccepted {
 				t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
 			}
 		})
 	}
 }
 
-// kept checks what is kept of the output of commands.
-func (b *execBench) kept(t *testing.T, dir string) {
+// kept checks what is kept of the output of commands, by the directories of their cases.
+func (b *execBench) kept(t *testing.T, dirs map[string]string) {
 	t.Helper()
 	bodies := map[string]func(string) bool{
 		"flood": func(s string) bool { return s == strings.Repeat("x", 2_000_000) },
@@ -285,17 +307,21 @@ func (b *execBench) kept(t *testing.T, dir string) {
 		},
 	}
 	for id, fits := range bodies {
-		c := readCase(t, dir, id)
+		c := readCase(t, dirs[id], id)
 		if c.Failure.Body == nil {
 			t.Errorf("%s: no body", id)
 			continue
 		}
-		if text, err := os.ReadFile(filepath.Join(dir, *c.Failure.Body)); err != nil || !fits(string(text)) {
+		if text, err := os.ReadFile(filepath.Join(dirs[id], *c.Failure.Body)); err != nil || !fits(string(text)) {
 			t.Errorf("%s: %d bytes, %.80q (%v)", id, len(text), text, err)
 		}
 	}
 	stderr := map[string]bool{}
-	for name, text := range filesOf(t, dir) {
+	files := filesOf(t, dirs["plain"])
+	for name, text := range filesOf(t, dirs["late"]) {
+		files["late/"+name] = text
+	}
+	for name, text := range files {
 		if strings.Contains(text, agentKey) {
 			t.Errorf("%s has the secret", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
@@ -30,12 +31,13 @@ import (
 // evenly is an agent that always does the same for a case, by the number in its id: answers with
 // and without assets, failures with and without bodies.
 type evenly struct {
-	base  string
-	delay time.Duration
+	base string
 
 	mu   sync.Mutex
 	n    map[string]int // requests by the id of the case
 	held int            // requests that wait now
+	now  int            // requests that have no answer yet
+	most int            // the most of them since counts
 	hold chan struct{}  // while it is open, all but every fourth case wait; nil: nobody waits
 }
 
@@ -60,6 +62,13 @@ func (s *evenly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Sscanf(asked.ID, "c%d", &number)
 	s.mu.Lock()
 	s.n[asked.ID]++
+	s.now++
+	s.most = max(s.most, s.now)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now--
+	}()
 	hold := s.hold
 	if number%4 == 1 {
 		hold = nil
@@ -77,7 +86,6 @@ func (s *evenly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.held--
 		s.mu.Unlock()
 	}
-	time.Sleep(s.delay)
 	events := `"events":[{"type":"tool_call","ts":1,"call_id":"k","tool":"t","args":{}},{"type":"tool_result","ts":2,"call_id":"k","status":"ok","latency_ms":1,"payload":` +
 		`"` + asked.ID + strings.Repeat(" payload", 3000) + `"},{"type":"retrieval","ts":3,"query":"q","doc_ids":["d"],"snippets":["` + strings.Repeat("s", 20000) + `"]}]`
 	switch number % 8 {
@@ -220,10 +228,16 @@ func (s trials) done(t *testing.T, args ...string) {
 func inside(t *testing.T, tty bool, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = cli.Run(t.Context(), args, cli.System{
-		Stdin: os.Stdin, Stdout: &out, Stderr: &errs, TTY: tty, Env: func(string) string { return "" }, Now: time.Now, Rand: rand.NewChaCha8([32]byte{}),
-	}, commands)
+	code = within(t, &out, &errs, tty, args...)
 	return out.String(), errs.String(), code
+}
+
+// within is inside with streams.
+func within(t *testing.T, stdout, stderr io.Writer, tty bool, args ...string) (code int) {
+	t.Helper()
+	return cli.Run(t.Context(), args, cli.System{
+		Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, TTY: tty, Env: func(string) string { return "" }, Now: time.Now, Rand: rand.NewChaCha8([32]byte{}),
+	}, commands)
 }
 
 // valid verifies the directories of an OUT.
@@ -417,7 +431,7 @@ func (s trials) interrupted(t *testing.T, out string) {
 // interruptReplay interrupts a run against a recording, which waits for nothing.
 func (s trials) interruptReplay(t *testing.T, agent []string) {
 	t.Helper()
-	for range 20 {
+	for range 100 {
 		out := s.out("again")
 		if err := os.RemoveAll(out); err != nil {
 			t.Fatal(err)
@@ -445,22 +459,36 @@ func TestSuiteSecondSignal(t *testing.T) {
 	release := s.holds()
 	defer release()
 	out := s.out("twice")
-	cmd, _, stderr := s.command(t, s.args(out, "--new", s.base)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.waiting(t, 3)
-	_ = cmd.Process.Signal(syscall.SIGTERM)
 	files := func() int {
 		list, _ := filepath.Glob(filepath.Join(out, "new", "r", "c*.json"))
 		return len(list)
 	}
-	awaits(t, "the run writes interrupted cases", func() bool { return files() > 20 })
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	if code := status(t, cmd.Wait()); code == cli.ExitAccepted || files() >= 4000 {
-		t.Errorf("exit status %d, %d files\n%s", code, files(), stderr)
+	for range 20 {
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+		awaits(t, "no request waits", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.held == 0
+		})
+		cmd, _, stderr := s.command(t, s.args(out, "--new", s.base)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.waiting(t, 3)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		awaits(t, "the run writes interrupted cases", func() bool { return files() > 20 })
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if code := status(t, cmd.Wait()); code == cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s", code, stderr)
+		}
+		if files() < 4000 {
+			timeless(t, out)
+			return
+		}
 	}
-	timeless(t, out)
+	t.Fatal("no second signal has come before the end of a run")
 }
 
 // TestSuiteKilled kills runs at moments that nobody chooses: what is there is whole, and --resume
@@ -846,19 +874,38 @@ func TestSuitePlan(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 
-	s.delay = 100 * time.Millisecond
-	took := map[string]int{}
-	for _, n := range []string{"1", "8"} {
-		out := s.out("at once " + n)
-		stdout, stderr, code := inside(t, true, s.args(out, "--new", s.base, "--concurrency", n, "--retries", "0")...)
-		if code != cli.ExitAccepted || n == "1" && !strings.Contains(stderr, " cases left") {
-			t.Errorf("exit status %d, stderr %q", code, stderr)
+	s.atOnce()
+	for _, n := range []int{1, 8} {
+		release := s.holds()
+		defer release()
+		var stdout, screen rehearsal.Buffer
+		out := s.out(fmt.Sprint("at once ", n))
+		code := make(chan int, 1)
+		go func() {
+			code <- within(t, &stdout, &screen, true, s.args(out, "--new", s.base, "--concurrency", fmt.Sprint(n), "--retries", "0")...)
+		}()
+		s.waiting(t, n)
+		if n == 1 {
+			time.Sleep(600 * time.Millisecond) // a case that ends now is shown; and a second request would come
 		}
-		took[n] = s.runs(t, out, stdout)[0].Stats.Duration
+		release()
+		if got := <-code; got != cli.ExitAccepted || n == 1 && !strings.Contains(screen.String(), " cases left") {
+			t.Errorf("exit status %d, stderr %q", got, screen.String())
+		}
+		s.runs(t, out, stdout.String())
+		if most := s.atOnce(); most != n {
+			t.Errorf("%d requests at once, want %d", most, n)
+		}
 	}
-	if took["8"]*2 > took["1"] {
-		t.Errorf("16 cases of 100 ms take, by concurrency, %v", took)
-	}
+}
+
+// atOnce returns the most requests that were under way at once, since the last call.
+func (s *evenly) atOnce() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.most
+	s.most = 0
+	return most
 }
 
 // TestSuiteUsage: what is wrong on the command line or in the cases is refused before a request

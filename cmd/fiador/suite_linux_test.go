@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +58,15 @@ func (w *wild) requests(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.n[id]
+}
+
+// forget begins to count anew the requests for cases.
+func (w *wild) forget(ids ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		delete(w.n, id)
+	}
 }
 
 func (w *wild) serve(c *net.TCPConn) {
@@ -143,17 +154,36 @@ func zipped(body string) string {
 	return b.String()
 }
 
-func hang(c *net.TCPConn, _ string, _ int) { time.Sleep(10 * time.Second) }
+// hang says nothing until the client goes away.
+func hang(c *net.TCPConn, _ string, _ int) { _, _ = io.Copy(io.Discard, c) }
 
 func reset(c *net.TCPConn, _ string, _ int) { _ = c.SetLinger(0) }
 
 func drip(c *net.TCPConn, version string, n int) {
 	raw("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")(c, version, n)
-	for range 100 {
+	for {
 		if _, err := fmt.Fprint(c, " "); err != nil {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// overdue calls run with a deadline, for cases that end by it alone, and returns the directory of
+// that run. Where the deadline has come before the agent had said so much, as on a machine that
+// stalls, it calls run again with twice the time. ends has how the cases end, by their ids.
+func overdue(t *testing.T, ends map[string]string, run func(id string, timeout time.Duration) (dir string)) string {
+	t.Helper()
+	for timeout := 2 * time.Second; ; timeout *= 2 {
+		dir := run(fmt.Sprint("overdue-", timeout), timeout)
+		early := false
+		for id, end := range ends {
+			c := readCase(t, dir, id)
+			early = early || c.Failure.Class == "timeout" && c.end() != end
+		}
+		if !early || timeout > 30*time.Second {
+			return dir
+		}
 	}
 }
 
@@ -251,22 +281,28 @@ func TestSuiteWild(t *testing.T) {
 	requests := map[string]int{"429": 2, "503": 2, "cookie": 2}
 	b := newBench(t)
 	w := newWild(t)
-	var cases []map[string]any
-	for id := range want {
-		cases = append(cases, map[string]any{"id": id, "input": map[string]any{"user": "do it"}})
-	}
-	doc, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, b.dir, "cases.json", string(doc))
 	out := filepath.Join(b.dir, "out")
-	stdout, stderr, code := b.run(t, "suite", "run", filepath.Join(b.dir, "cases.json"), "--new", w.base, "--out", out, "--run-id", "r", "--timeout", "4s", "--concurrency", "8")
-	if code != cli.ExitAccepted {
-		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	run := func(run string, timeout time.Duration, ids ...string) string {
+		t.Helper()
+		w.forget(ids...)
+		stdout, stderr, code := b.run(t, "suite", "run", b.cases(t, ids...), "--new", w.base, "--out", out, "--run-id", run, "--timeout", timeout.String(), "--concurrency", "8")
+		if code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		dir := filepath.Join(out, "new", run)
+		if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+			t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+		}
+		return dir
 	}
-	dir := filepath.Join(out, "new", "r")
+	waiting := map[string]string{"hang": want["hang"], "drip": want["drip"]}
+	late := overdue(t, waiting, func(id string, timeout time.Duration) string { return run(id, timeout, "hang", "drip", "plain") })
+	ended := run("r", time.Minute, slices.DeleteFunc(slices.Collect(maps.Keys(want)), func(id string) bool { return waiting[id] != "" })...)
 	for id, end := range want {
+		dir := ended
+		if waiting[id] != "" {
+			dir = late
+		}
 		var doc struct {
 			Status  string
 			Failure struct {
@@ -302,11 +338,8 @@ func TestSuiteWild(t *testing.T) {
 	if w.cookies > 0 {
 		t.Errorf("%d requests with a cookie", w.cookies)
 	}
-	if kept, err := os.ReadFile(filepath.Join(dir, "digits.json")); err != nil || !bytes.Contains(kept, []byte("12345678901234567890123")) {
+	if kept, err := os.ReadFile(filepath.Join(ended, "digits.json")); err != nil || !bytes.Contains(kept, []byte("12345678901234567890123")) {
 		t.Errorf("the number is not kept as the agent spelt it: %s, %v", kept, err)
-	}
-	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
-		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
 	}
 }
 
@@ -339,8 +372,11 @@ func TestSuiteConnections(t *testing.T) {
 		{"http://255.255.255.255:1", "a", "network_error dial"}, // no address of a host
 		{w.base, "elsewhere", "http_error "},
 	} {
-		run := fmt.Sprint("r", i)
-		stdout, stderr, code := b.run(t, "suite", "run", b.cases(t, tc.id), "--new", tc.agent, "--out", filepath.Join(b.dir, "out"), "--run-id", run, "--retries", "0", "--timeout", "2s")
+		run, timeout := fmt.Sprint("r", i), "1m"
+		if tc.end == "timeout deadline_dial" {
+			timeout = "2s"
+		}
+		stdout, stderr, code := b.run(t, "suite", "run", b.cases(t, tc.id), "--new", tc.agent, "--out", filepath.Join(b.dir, "out"), "--run-id", run, "--retries", "0", "--timeout", timeout)
 		dir := filepath.Join(b.dir, "out", "new", run)
 		if code != cli.ExitAccepted {
 			t.Fatalf("%s: exit status %d\n%s%s", tc.agent, code, stdout, stderr)

@@ -113,22 +113,14 @@ func TestSuiteReplay(t *testing.T) {
 	b := newBench(t)
 	w := newWild(t)
 	ids := []string{
-		"plain", "own", "hang", "drip", "reset", "closed", "short", "500", "302", "404-short", "429-day", "large", "endless",
+		"plain", "own", "reset", "closed", "short", "500", "302", "404-short", "429-day", "large", "endless",
 		"empty", "words", "nan", "bom", "latin", "twice", "deep", "many", "two", "null", "array", "other-id",
 	}
-	var cases []map[string]any
-	for _, id := range ids {
-		cases = append(cases, map[string]any{"id": id, "input": map[string]any{"user": "do it"}})
-	}
-	doc, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, b.dir, "cases.json", string(doc))
+	waiting := map[string]string{"hang": "timeout deadline_head", "drip": "timeout deadline_body"}
 	out := filepath.Join(b.dir, "out")
-	run := func(agent, id string) string {
+	run := func(agent, id string, timeout time.Duration, ids ...string) string {
 		t.Helper()
-		stdout, stderr, code := b.run(t, "suite", "run", filepath.Join(b.dir, "cases.json"), "--new", agent, "--out", out, "--run-id", id, "--timeout", "4s", "--concurrency", "16")
+		stdout, stderr, code := b.run(t, "suite", "run", b.cases(t, ids...), "--new", agent, "--out", out, "--run-id", id, "--timeout", timeout.String(), "--concurrency", "16")
 		if code != cli.ExitAccepted {
 			t.Fatalf("%s: exit status %d\n%s%s", agent, code, stdout, stderr)
 		}
@@ -138,32 +130,45 @@ func TestSuiteReplay(t *testing.T) {
 		}
 		return dir
 	}
-	begun := time.Now()
-	first := run(w.base, "first")
-	waited := time.Since(begun) // for agents that say nothing
-	times := []string{"started_at", "latency_ms", "url"}
+	late := overdue(t, waiting, func(id string, timeout time.Duration) string {
+		return run(w.base, id, timeout, slices.Collect(maps.Keys(waiting))...)
+	})
+	for _, one := range []struct {
+		name, first string
+		timeout     time.Duration
+		ids, times  []string
+	}{
+		{"ended", run(w.base, "ended", time.Minute, ids...), time.Minute, ids, []string{"started_at", "latency_ms", "url"}},
+		{"overdue", late, time.Hour, slices.Collect(maps.Keys(waiting)), []string{"started_at", "latency_ms", "url", "timeout_ms"}},
+	} {
+		name, first, ids, times := one.name, one.first, one.ids, one.times
+		base, end := replaying(t, b, first)
+		resp, err := http.Get(base + "/health")
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("GET /health: %v (%v)", resp, err)
+		}
+		var served string
+		if name == "ended" {
+			served = run(base, "served", one.timeout, ids...)
+		} else {
+			served = overdue(t, waiting, func(id string, timeout time.Duration) string { return run(base, "served-"+id, timeout, ids...) })
+		}
+		if code := end(); code != cli.ExitAccepted {
+			t.Errorf("the server has ended with %d", code)
+		}
+		lengths := append(times, "headers") // a body that redaction has cut has another length than its head said
+		sameFiles(t, name+", over HTTP", caseFiles(t, served, lengths...), caseFiles(t, first, lengths...))
 
-	base, end := replaying(t, b, first)
-	resp, err := http.Get(base + "/health")
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("GET /health: %v (%v)", resp, err)
-	}
-	served := run(base, "served")
-	if code := end(); code != cli.ExitAccepted {
-		t.Errorf("the server has ended with %d", code)
-	}
-	lengths := append(times, "headers") // a body that redaction has cut has another length than its head said
-	sameFiles(t, "over HTTP", caseFiles(t, served, lengths...), caseFiles(t, first, lengths...))
+		begun := time.Now()
+		direct := run("replay:"+first, name+"-direct", one.timeout, ids...)
+		if d := time.Since(begun); d > time.Minute {
+			t.Errorf("%s: a replay has waited: it took %s", name, d)
+		}
+		sameFiles(t, name+", replay:DIR", caseFiles(t, direct, times...), caseFiles(t, first, times...))
 
-	begun = time.Now()
-	direct := run("replay:"+first, "direct")
-	if d := time.Since(begun); d > waited {
-		t.Errorf("a replay has waited: it took %s, and the recorded run %s", d, waited)
+		again := run("replay:"+direct, name+"-direct-again", one.timeout, ids...)
+		sameFiles(t, name+", replay of a replay", caseFiles(t, again, times...), caseFiles(t, direct, times...))
 	}
-	sameFiles(t, "replay:DIR", caseFiles(t, direct, times...), caseFiles(t, first, times...))
-
-	again := run("replay:"+direct, "direct-again")
-	sameFiles(t, "replay of a replay", caseFiles(t, again, times...), caseFiles(t, direct, times...))
 }
 
 // TestSuiteReplayRefuses: a recording answers programs of its own machine, and only about cases.

@@ -70,11 +70,11 @@ const (
 	namedSecret   = "kite-under-name-5"
 )
 
-// half says the first half of a body, and waits.
+// half says the first half of a body, and waits until the client goes away.
 func half(body string) act {
 	return func(c *net.TCPConn, _ string, _ int) {
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n%s", body)
-		time.Sleep(8 * time.Second)
+		hang(c, "", 0)
 	}
 }
 
@@ -149,7 +149,13 @@ func TestSuiteSecrets(t *testing.T) {
 	b, w, all := newBench(t), newWild(t), secretsOfRules(t)
 	w.acts = leaky(all)
 	var cases []map[string]any
+	var waiting, others []string
 	for id := range w.acts {
+		if strings.HasPrefix(id, "drip") {
+			waiting = append(waiting, id)
+		} else {
+			others = append(others, id)
+		}
 		cases = append(cases, map[string]any{"id": id, "title": all[len(cases)%len(all)].text, "input": map[string]any{"user": "use " + headerSecret + " and " + listedSecret, "context": map[string]any{"password": learnedSecret}}})
 	}
 	doc, err := json.Marshal(cases)
@@ -159,13 +165,31 @@ func TestSuiteSecrets(t *testing.T) {
 	list := put(t, b.dir, "cases.json", string(doc))
 	further := put(t, b.dir, "redact.json", `{"schema_version":"redact.v1","literals":["`+listedSecret+`"],"patterns":["ZX-[0-9]+-[0-9]+"],"names":["seal_code"]}`)
 	out := filepath.Join(b.dir, "out")
-	cmd, stdout, stderr := b.command(t, "suite", "run", list, "--new", w.base+"/"+listedSecret, "--out", out, "--run-id", "r", "--timeout", "3s", "--concurrency", "16",
-		"--header", "Authorization=AGENT_KEY", "--redact", further, "--max-body-bytes", fmt.Sprint(secretCap), "--provenance", "build="+headerSecret)
-	cmd.Env = append(cmd.Env, "AGENT_KEY="+headerSecret)
-	if code := status(t, cmd.Run()); code != cli.ExitAccepted {
-		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	shown := map[string]string{}
+	run := func(run string, timeout time.Duration, ids []string) (dir string) {
+		t.Helper()
+		cmd, stdout, stderr := b.command(t, "suite", "run", list, "--new", w.base+"/"+listedSecret, "--out", out, "--run-id", run, "--timeout", timeout.String(), "--concurrency", "16", "--only", strings.Join(ids, ","),
+			"--header", "Authorization=AGENT_KEY", "--redact", further, "--max-body-bytes", fmt.Sprint(secretCap), "--provenance", "build="+headerSecret)
+		cmd.Env = append(cmd.Env, "AGENT_KEY="+headerSecret)
+		if code := status(t, cmd.Run()); code != cli.ExitAccepted {
+			t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+		}
+		dir = filepath.Join(out, "new", run)
+		if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+			t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+		}
+		for name, text := range filesOf(t, dir) {
+			shown[run+"/"+name] = text
+		}
+		shown[run+" stdout"], shown[run+" stderr"] = stdout.String(), stderr.String()
+		return dir
 	}
-	dir := filepath.Join(out, "new", "r")
+	ends := map[string]string{}
+	for _, id := range waiting {
+		ends[id] = "timeout deadline_body"
+	}
+	overdue(t, ends, func(id string, timeout time.Duration) string { return run(id, timeout, waiting) })
+	dir := run("r", time.Minute, others)
 	hidden := map[string]string{"header": headerSecret, "half of the header": headerSecret[:len(headerSecret)/2], "learned": learnedSecret, "listed": listedSecret, "pattern": patternSecret, "named": namedSecret}
 	for i, p := range all {
 		hidden[fmt.Sprintf("%s %d", p.rule, i)] = p.secret
@@ -173,8 +197,6 @@ func TestSuiteSecrets(t *testing.T) {
 			hidden[fmt.Sprintf("%s %d, a part", p.rule, i)] = p.secret[:len(p.secret)*2/3]
 		}
 	}
-	shown := filesOf(t, dir)
-	shown["stdout"], shown["stderr"] = stdout.String(), stderr.String()
 	for name, text := range shown {
 		for what, secret := range hidden {
 			quoted, _ := json.Marshal(secret)
@@ -200,9 +222,6 @@ func TestSuiteSecrets(t *testing.T) {
 				t.Errorf("%s: %s is not in %q%q", id, r, c.Output.Redacted, c.Failure.Redacted)
 			}
 		}
-	}
-	if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
-		t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
 	}
 }
 
@@ -243,19 +262,33 @@ func TestSuiteAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, out := put(t, b.dir, "cases.json", string(doc)), filepath.Join(b.dir, "out")
+	var ended []string
+	for name := range w.acts {
+		if !strings.HasPrefix(name, "timeout.") {
+			ended = append(ended, name)
+		}
+	}
 	sum := map[string]int{}
 	for _, retries := range []int{0, rehearsal.Count(1, 3)} {
-		run := fmt.Sprint("r", retries)
-		_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", "3s", "--concurrency", "32", "--retries", fmt.Sprint(retries))
-		if code != cli.ExitAccepted {
-			t.Fatalf("exit status %d\n%s", code, stderr)
+		dirs := map[bool]string{}
+		for timeout, only := range map[string]string{"2s": "timeout.false,timeout.true", "1m": strings.Join(ended, ",")} {
+			run := fmt.Sprint("r", retries, "-", timeout)
+			_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", timeout, "--concurrency", "32", "--retries", fmt.Sprint(retries), "--only", only)
+			if code != cli.ExitAccepted {
+				t.Fatalf("exit status %d\n%s", code, stderr)
+			}
+			dir := filepath.Join(out, "new", run)
+			dirs[timeout == "2s"] = dir
+			if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
+				t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
+			}
 		}
 		for id, k := range kinds {
 			for name, want := range map[string]int{id + ".false": k.once, id + ".true": k.idem} {
 				if want > 1 {
 					want = retries + 1
 				}
-				c := readCase(t, filepath.Join(out, "new", run), name)
+				c := readCase(t, dirs[id == "timeout"], name)
 				n := w.requests(name) - sum[name]
 				sum[name] += n
 				if n != want || len(c.Attempts) != want {
@@ -270,9 +303,6 @@ func TestSuiteAttempts(t *testing.T) {
 					t.Errorf("%s: %s", name, c.end())
 				}
 			}
-		}
-		if stdout, stderr, code := b.run(t, "suite", "verify", filepath.Join(out, "new", run)); code != cli.ExitAccepted {
-			t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
 		}
 	}
 	_, stderr, code := b.run(t, "suite", "run", list, "--new", "http://127.0.0.1:1", "--out", out, "--run-id", "nobody", "--only", "404.false", "--retries", "3")
