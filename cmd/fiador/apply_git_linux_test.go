@@ -319,10 +319,7 @@ func (s stage) wrapped(t *testing.T, pattern, does string, args ...string) (cmd 
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapper := put(t, bin, "git", "#!/bin/sh\ngit='"+real+"'\ncase \"$*\" in "+pattern+") "+does+";; esac\nexec \"$git\" \"$@\"\n")
-	if err := os.Chmod(wrapper, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	executable(t, filepath.Join(bin, "git"), strings.NewReader("#!/bin/sh\ngit='"+real+"'\ncase \"$*\" in "+pattern+") "+does+";; esac\nexec \"$git\" \"$@\"\n"))
 	cmd, stdout, stderr = s.command(t, args...)
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 	return cmd, stdout, stderr

@@ -327,10 +327,7 @@ func (s stage) swept(t *testing.T) {
 func (s stage) repository(t *testing.T, dir string) string {
 	t.Helper()
 	s.tree(t, dir)
-	trap := put(t, s.dir, "trap", "#!/bin/sh\n>>"+s.dir+"/ran\ncat\n")
-	if err := os.Chmod(trap, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	trap := executable(t, filepath.Join(s.dir, "trap"), strings.NewReader("#!/bin/sh\n>>"+s.dir+"/ran\ncat\n"))
 	put(t, dir, ".gitattributes", "* filter=trap\n")
 	s.git(t, dir, "init", "-q", "-b", "main")
 	s.git(t, dir, "add", "-A")

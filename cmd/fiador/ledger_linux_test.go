@@ -172,18 +172,7 @@ func TestLedgerThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	record := newLedger(t, dir)
 	intent := put(t, dir, "intent.json", allowed)
-	binary := filepath.Join(dir, "fiador") // any user can start it there
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(binary, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	binary := installed(t, filepath.Join(dir, "fiador")) // any user can start it there
 	chown := func(name string, uid int) {
 		if os.Getuid() == 0 {
 			if err := os.Chown(name, uid, uid); err != nil {

@@ -383,14 +383,7 @@ func TestCompareReadOnlyBaseline(t *testing.T) {
 	v.dir = rehearsal.SharedTemp(t)
 	v.out = filepath.Join(v.dir, "out")
 	v.pair(t, [2]string{"yes", "yes"}, [2]string{"yes", "yes"})
-	program, err := os.ReadFile(command(t).Path) // which a user may not find by its path
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(v.dir, "fiador")
-	if err := os.WriteFile(name, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	name := installed(t, filepath.Join(v.dir, "fiador"))
 	for _, dir := range []string{v.out, v.at("new", "r")} {
 		if err := os.Chown(dir, 65534, 65534); err != nil {
 			t.Fatal(err)

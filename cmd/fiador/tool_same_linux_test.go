@@ -85,16 +85,9 @@ func TestToolsAreTheSame(t *testing.T) {
 			put(t, b.dir, pack.ToolFile, string(recorded))
 		}
 		out := filepath.Join(b.dir, "home", "pack")
-		program, err := os.ReadFile(command(t).Path) // which a user may not find by its path
-		if err != nil {
-			t.Fatal(err)
-		}
 		cmd, stdout, stderr := b.command(t, "run", filepath.Join(b.dir, "intent.json"), "--tools", filepath.Join(b.dir, "tools"), "--policy", filepath.Join(b.dir, "policy"),
 			"--mode", "execute-sandbox", "--work", b.work, "--pack", out, "--model-mode", mode, "--tool-recording", recording)
-		cmd.Path = filepath.Join(b.dir, "fiador")
-		if err := os.WriteFile(cmd.Path, program, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		cmd.Path = installed(t, filepath.Join(b.dir, "fiador"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		if os.Geteuid() != 0 {
 			cmd.SysProcAttr = nil
