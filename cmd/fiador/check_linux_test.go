@@ -44,7 +44,6 @@ func TestCheckProgress(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		feed(t, w, allowed, stop)
-		time.AfterFunc(1500*time.Millisecond, func() { close(stop) })
 		cmd := command(t, "check", "-", "--format", "github")
 		cmd.Stdin = in
 		cmd.Env = append(os.Environ(), "NO_COLOR=1")
@@ -53,7 +52,10 @@ func TestCheckProgress(t *testing.T) {
 			slave, master := rehearsal.Terminal(t)
 			cmd.Stderr = slave
 			var err error
-			screen, err = shown(t, cmd, slave, master)
+			screen, err = watched(t, cmd, slave, master, func(screen *rehearsal.Buffer) {
+				awaits(t, "the progress is shown", func() bool { return strings.Contains(screen.String(), "checked ") })
+				close(stop)
+			})
 			if got := status(t, err); got != cli.ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
@@ -63,6 +65,7 @@ func TestCheckProgress(t *testing.T) {
 		} else {
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
+			time.AfterFunc(1500*time.Millisecond, func() { close(stop) }) // time in which a wrong line would come
 			if got := status(t, cmd.Run()); got != cli.ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}

@@ -297,7 +297,7 @@ func runSteps(t *testing.T, src string, how pageRun) page {
 	if how.prepare != nil {
 		how.prepare(work)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, sh, file)
 	cmd.Dir = work
@@ -343,17 +343,25 @@ func (how pageRun) output(t *testing.T, cmd *exec.Cmd) string {
 // the terminal shows, and how the command ended.
 func shown(t *testing.T, cmd *exec.Cmd, program, far *os.File) (screen string, err error) {
 	t.Helper()
+	return watched(t, cmd, program, far, func(*rehearsal.Buffer) {})
+}
+
+// watched is shown, and meanwhile may look at what the terminal shows so far.
+func watched(t *testing.T, cmd *exec.Cmd, program, far *os.File, meanwhile func(screen *rehearsal.Buffer)) (screen string, err error) {
+	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	program.Close()
-	seen := make(chan string, 1)
+	seen, done := new(rehearsal.Buffer), make(chan struct{})
 	go func() {
-		b, _ := io.ReadAll(far) // ends in EIO when the program is gone
-		seen <- strings.ReplaceAll(string(b), "\r\n", "\n")
+		defer close(done)
+		_, _ = io.Copy(seen, far) // ends in EIO when the program is gone
 	}()
+	meanwhile(seen)
 	err = cmd.Wait()
-	return <-seen, err
+	<-done
+	return strings.ReplaceAll(seen.String(), "\r\n", "\n"), err
 }
 
 // faults lists where the page differs from the output of its commands.
