@@ -53,7 +53,7 @@ func TestFaultLockHolderStopped(t *testing.T) {
 	begin := time.Now()
 	_, err = l.Append(t.Context(), decision("waits"))
 	wants(t, err, ErrBusy)
-	if waited := time.Since(begin); waited < 50*time.Millisecond || waited > 5*time.Second {
+	if waited := time.Since(begin); waited < 50*time.Millisecond || waited > 25*time.Second { // the default is 30
 		t.Errorf("gave up after %s", waited)
 	}
 	// A context also ends the waiting, with its own cause.
@@ -95,13 +95,13 @@ func TestLateLockIsReleased(t *testing.T) {
 		}
 		waiting.Wait()
 		ok(t, held.Unlock(), held.Close())
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		f, err := l.lock(ctx)
 		cancel()
 		ok(t, err)
 		ok(t, f.Unlock(), f.Close())
 	}
-	for range 100 { // the goroutines that gave up end
+	for range 6000 { // the goroutines that gave up end
 		if openFiles(t, "ledger.jsonl") == 0 {
 			return
 		}

@@ -271,7 +271,7 @@ func (s *server) place(t testing.TB, state string) Place {
 	t.Helper()
 	return Place{
 		URL: s.URL, Key: s.keys[0].Key, Token: secretToken, State: state,
-		Wait: 2 * time.Second, Cover: 200 * time.Millisecond,
+		Wait: time.Minute, Cover: 200 * time.Millisecond,
 	}
 }
 

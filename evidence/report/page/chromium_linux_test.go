@@ -208,7 +208,11 @@ func TestChromiumHands(t *testing.T) {
 	}
 	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": false}, nil)
 	for i, link := range links {
-		b.call("Page.navigate", map[string]any{"url": link}, nil)
+		if i == 0 {
+			b.open(link)
+		} else { // it is saved, and not shown
+			b.call("Page.navigate", map[string]any{"url": link}, nil)
+		}
 		var ran bool
 		var text string
 		if b.evaluate(`globalThis.canary !== undefined || document.querySelector("h1") !== null && document.contentType != "text/html"`, &ran); ran {
