@@ -528,7 +528,7 @@ func remotePage(t *testing.T, dir string) {
 // command ends in a result or a RunError, the folder is as before or as the command made it, and
 // nothing is left running here.
 func (c *cluster) kills(t *testing.T) {
-	ends := map[string]int{}
+	ends, killed := map[string]int{}, 0
 	for n := range rehearsal.Count(10, 100) {
 		work := c.origin(t, "tree-"+strconv.Itoa(n))
 		before := shot(t, work)
@@ -551,7 +551,9 @@ func (c *cluster) kills(t *testing.T) {
 			c.stop()
 			c.serve(t, func(*exec.Cmd) {})
 		case "shim":
-			for _, pid := range append(runningWith(t, "fiador/shim"), runningWith(t, mark)...) {
+			shims := c.shims(t)
+			killed += len(shims)
+			for _, pid := range append(shims, runningWith(t, mark)...) {
 				if pid != strconv.Itoa(cmd.Process.Pid) {
 					kill(t, pid)
 				}
@@ -578,7 +580,28 @@ func (c *cluster) kills(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s", what, code, stderr)
 		}
 	}
-	t.Logf("%v", ends)
+	t.Logf("%v, %d shims killed", ends, killed)
+	if rehearsal.Full() && killed == 0 {
+		t.Error("no shim was there when it should be killed")
+	}
+}
+
+// shims returns the shims that run: the programs that the server has started. Other packages may
+// run shims of their own meanwhile.
+func (c *cluster) shims(t *testing.T) (pids []string) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range processes {
+		text, _ := os.ReadFile(name) // a process may have ended
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(c.server.Process.Pid) { // proc(5): the parent
+			pids = append(pids, filepath.Base(filepath.Dir(name)))
+		}
+	}
+	return pids
 }
 
 // kill kills a process that may have ended.
