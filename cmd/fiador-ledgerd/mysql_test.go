@@ -374,14 +374,9 @@ func TestClaimRows(t *testing.T) {
 func TestPutLost(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
-	address, err := url.Parse(p.s3)
-	check(t, err)
-	target, err := url.Parse(address.Query().Get("endpoint"))
-	check(t, err)
-	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host }, ErrorLog: log.New(io.Discard, "", 0)}
 	var fault atomic.Value // of PUT
 	fault.Store("")
-	proxy := serveOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.before(func(through http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			switch fault.Load() {
 			case "request":
@@ -395,8 +390,7 @@ func TestPutLost(t *testing.T) {
 			}
 		}
 		through.ServeHTTP(w, r)
-	}))
-	p.s3 = strings.Replace(p.s3, target.Host, proxy, 1)
+	})
 	r := p.start(server.Config{})
 	r.log(1)
 	for i, c := range []struct {
@@ -423,8 +417,52 @@ func TestPutLost(t *testing.T) {
 	}
 }
 
+// Evidence that the server has seen costs a record no request.
+func TestEvidenceSeen(t *testing.T) {
+	t.Parallel()
+	p := newPlaceIn(t, "database")
+	var looks atomic.Int64
+	p.before(func(through http.Handler, w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/evidence/") {
+			looks.Add(1)
+		}
+		through.ServeHTTP(w, r)
+	})
+	blob := []byte("policy")
+	for i, want := range []int64{0, 1} { // the second server finds what the first one has put
+		r := p.start(server.Config{})
+		if i == 0 {
+			r.refused("evidence is missing", r.post(decision("none", blob)), 409, "evidence")
+			if got := r.put(blob); got.status != 204 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			looks.Store(0)
+		}
+		for n := range 3 {
+			rec := decision(fmt.Sprintf("run-%d-%d", i, n), blob)
+			r.accepted(rec, r.post(rec))
+		}
+		if got := looks.Load(); got != want {
+			t.Errorf("server %d: %d requests", i, got)
+		}
+		check(t, r.stop())
+	}
+}
+
+// before puts a handler before the bucket of a place.
+func (p *place) before(do func(through http.Handler, w http.ResponseWriter, r *http.Request)) {
+	p.t.Helper()
+	address, err := url.Parse(p.s3)
+	check(p.t, err)
+	target, err := url.Parse(address.Query().Get("endpoint"))
+	check(p.t, err)
+	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host }, ErrorLog: log.New(io.Discard, "", 0)}
+	proxy := serveOn(p.t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(through, w, r) }))
+	p.s3 = strings.Replace(p.s3, target.Host, proxy, 1)
+}
+
 // serveOn serves a handler on a loopback address.
-func serveOn(t *testing.T, h http.Handler) string {
+func serveOn(t testing.TB, h http.Handler) string {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return strings.TrimPrefix(s.URL, "http://")

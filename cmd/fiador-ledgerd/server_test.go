@@ -80,6 +80,10 @@ func testStory(t *testing.T, p *place) {
 	// A blob that was damaged on the disk is written again when a client sends it.
 	stored := filepath.Join(r.dir, "evidence/sha256", hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:])
 	check(t, os.Truncate(stored, 3))
+	if p.dsn != "" { // a server does not look again for what it has seen in the bucket
+		check(t, r.stop())
+		r = p.start(server.Config{})
+	}
 	r.refused("a record about a blob that was cut on the disk", r.post(decision("run-3", blob)), 409, "evidence")
 	for _, damaged := range [][]byte{blob[:3], bytes.Repeat([]byte("x"), len(blob))} {
 		check(t, os.Remove(stored))

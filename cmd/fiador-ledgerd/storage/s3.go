@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -30,6 +31,7 @@ const (
 	objectTime   = 10 * time.Second // for a small object, with all attempts
 	maxObject    = 8 << 20          // bytes of a file of the log; the largest is 256 entries
 	objectAnswer = 5 * time.Second  // until an answer begins
+	maxSeen      = 65_536           // blobs that a bucket remembers
 )
 
 // bucket keeps tiles and evidence as objects of S3: the log as C2SP tlog-tiles wants it, and
@@ -39,6 +41,33 @@ type bucket struct {
 	name   string
 	config aws.Config
 	client *awss3.Client
+	seen   seen
+}
+
+// seen remembers blobs that are in the bucket, with their sizes, and forgets all when it is
+// full. So a record costs no request if its evidence is that of an earlier one. That is safe:
+// nothing removes evidence while a server runs, and an object is durable when S3 has named it or
+// taken it. What is lost or damaged nevertheless is found by check and verify, which read the
+// bucket itself.
+type seen struct {
+	mu    sync.Mutex
+	sizes map[canon.ContentHash]int64
+}
+
+func (s *seen) has(b ledger.Blob) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size, ok := s.sizes[b.SHA256]
+	return ok && size == b.Size
+}
+
+func (s *seen) add(h canon.ContentHash, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sizes == nil || len(s.sizes) >= maxSeen {
+		s.sizes = map[canon.ContentHash]int64{}
+	}
+	s.sizes[h] = size
 }
 
 const formS3 = "--s3 is s3://BUCKET, and for a server that is not of AWS ?endpoint=https://HOST[:PORT]&region=REGION behind it"
@@ -167,13 +196,20 @@ type body struct {
 func (b body) Close() error { b.cancel(); return b.ReadCloser.Close() }
 
 func (b *bucket) HasBlob(blob ledger.Blob) (bool, error) {
+	if b.seen.has(blob) {
+		return true, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), objectTime)
 	defer cancel()
 	got, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &b.name, Key: aws.String(blobName(blob.SHA256))})
 	if err = absent(err); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && aws.ToInt64(got.ContentLength) == blob.Size, err
+	if err != nil || aws.ToInt64(got.ContentLength) != blob.Size {
+		return false, err
+	}
+	b.seen.add(blob.SHA256, blob.Size)
+	return true, nil
 }
 
 // PutBlob reads the content completely and checks its hash before anything is sent. The
@@ -207,6 +243,9 @@ func (b *bucket) PutBlob(h canon.ContentHash, content io.Reader) error {
 		Bucket: &b.name, Key: aws.String(blobName(h)), Body: f, ContentLength: &size, ContentType: aws.String("application/octet-stream"),
 		ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum.Sum(nil))),
 	})
+	if err == nil {
+		b.seen.add(h, size)
+	}
 	return err
 }
 

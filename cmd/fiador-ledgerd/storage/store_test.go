@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -263,6 +265,76 @@ func TestLargeObject(t *testing.T) {
 	if text, err := b.Resource("tile/0/000"); err == nil || !strings.Contains(err.Error(), "is larger") {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
+}
+
+// TestSeen: a blob that was put, or found once, is not looked for again. One that is missing, has
+// another size, or was refused is.
+func TestSeen(t *testing.T) {
+	withCredentials(t)
+	var mu sync.Mutex
+	there, heads, refuses := map[string]int64{}, 0, false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(r.URL.Path, nameEvidence) {
+			return // the bucket
+		}
+		switch size, ok := there[r.URL.Path]; {
+		case r.Method == http.MethodPut && refuses:
+			w.WriteHeader(http.StatusForbidden)
+		case r.Method == http.MethodPut:
+			n, _ := io.Copy(io.Discard, r.Body)
+			there[r.URL.Path] = n
+		case r.Method == http.MethodHead && ok:
+			heads++
+			w.Header().Set("Content-Length", fmt.Sprint(size))
+		default:
+			heads++
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	open := func() *bucket {
+		b, err := openBucket("s3://bucket?endpoint=" + server.URL)
+		check(t, err)
+		return b
+	}
+	content := []byte("evidence")
+	blob := ledger.Blob{SHA256: canon.Sum(content), Size: int64(len(content))}
+	b, other := open(), open()
+	looks := func(b *bucket, blob ledger.Blob, has bool, asked int) {
+		t.Helper()
+		got, err := b.HasBlob(blob)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || got != has || heads != asked {
+			t.Errorf("%v, %v, %d requests", got, err, heads)
+		}
+		heads = 0
+	}
+	looks(b, blob, false, 1)
+	refuse := func(now bool) { mu.Lock(); defer mu.Unlock(); refuses = now }
+	refuse(true)
+	if err := b.PutBlob(blob.SHA256, bytes.NewReader(content)); err == nil {
+		t.Error("the refusal is no error")
+	}
+	looks(b, blob, false, 1)
+	refuse(false)
+	check(t, b.PutBlob(blob.SHA256, bytes.NewReader(content)))
+	looks(b, blob, true, 0)
+	looks(b, ledger.Blob{SHA256: blob.SHA256, Size: 1}, false, 1)
+	looks(b, blob, true, 0)
+	looks(other, blob, true, 1)
+	looks(other, blob, true, 0)
+	for i := range maxSeen - 1 {
+		other.seen.add(canon.Sum(fmt.Append(nil, i)), 1)
+	}
+	looks(other, blob, true, 0)
+	other.seen.add(canon.Sum([]byte("one more")), 1)
+	if n := len(other.seen.sizes); n != 1 {
+		t.Errorf("%d blobs are remembered", n)
+	}
+	looks(other, blob, true, 1)
 }
 
 // BenchmarkAdd measures one Add to Tessera's driver for a local folder, by batch.
