@@ -199,7 +199,7 @@ func TestWrongPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := server.machine(t, "ci")
 			c.change(m)
-			stdout, stderr, status := m.run("run", "intent.json", "--ledger-wait", "1s")
+			stdout, stderr, status := m.run("run", "intent.json")
 			if status != 2 || !strings.Contains(stdout+stderr, c.says) || strings.Contains(stdout, "accepted") || c.hides != "" && strings.Contains(stdout+stderr, c.hides) {
 				t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 			}

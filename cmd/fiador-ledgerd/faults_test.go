@@ -122,7 +122,7 @@ func failing(err error) tessera.IndexFuture {
 
 // retry sends a record until the server takes it.
 func (r *running) retry(rec ledger.Record) reply {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if got := r.post(rec); got.status == 200 || time.Now().After(end) {
 			return got
 		}
@@ -186,7 +186,9 @@ func testOtherOrder(t *testing.T, p *place) {
 			r.accepted(rec, r.retry(rec))
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // until the three wait
+	for i := range 3 { // until the three wait
+		r.underWay(fmt.Sprintf("run-%d", i+1))
+	}
 	f.once(func(add tessera.AddFn, ctx context.Context, e *tessera.Entry) tessera.IndexFuture {
 		late := make(chan tessera.IndexFuture, 1)
 		f.set(func(add tessera.AddFn) tessera.AddFn {
@@ -203,6 +205,20 @@ func testOtherOrder(t *testing.T, p *place) {
 	all.Wait()
 	if n := len(r.log(5)); n != 5 {
 		t.Errorf("the log has %d records", n)
+	}
+}
+
+// underWay waits until the writer has a record of a run that is not recorded yet.
+func (r *running) underWay(run string) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		got := r.get("/v1/runs/" + run)
+		if got.status == 503 && got.Error == "busy" {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: %d %s", run, got.status, got.body)
+		}
 	}
 }
 
@@ -267,6 +283,10 @@ func testClockBack(t *testing.T, p *place) {
 	r.log(4)
 }
 
+// takesOver is how long a standby may need. One that a machine has stopped needs longer, so a
+// slow take-over is logged, and happens once more.
+const takesOver = 10 * time.Second
+
 // A second server on the folder answers readers, and takes over when the first one ends.
 func TestStandby(t *testing.T) { over(t, testStandby) }
 
@@ -277,7 +297,7 @@ func testStandby(t *testing.T, p *place) {
 	if got := first.put(blob); got.status != 204 {
 		t.Fatal(got.status)
 	}
-	for i := range 2 {
+	for i, slow := 0, 0; i < 2+slow; i++ {
 		second := p.process()
 		second.refused("a record", second.post(begun("run-2")), 503, "busy")
 		second.refused("a blob", second.put([]byte("more")), 503, "busy")
@@ -286,7 +306,7 @@ func testStandby(t *testing.T, p *place) {
 			t.Errorf("evidence: %d", got.status)
 		}
 		second.log(int64(2 + i))
-		if i == 0 {
+		if i == slow {
 			check(t, first.stop())
 		} else {
 			first.kill()
@@ -294,14 +314,17 @@ func testStandby(t *testing.T, p *place) {
 		start := time.Now()
 		rec := begun(fmt.Sprintf("run-%d", i+2))
 		second.accepted(rec, second.retry(rec))
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("the second server took over after %s", took)
+		if took := time.Since(start); took > takesOver {
+			t.Logf("the second server took over after %s", took)
+			if slow++; slow > 3 {
+				t.Fatalf("%d servers were too slow", slow)
+			}
 		}
 		if got := second.post(begun("run-1")); !got.Again || got.Index != 1 {
 			t.Errorf("after the take-over: %s", got.body)
 		}
 		second.log(int64(3 + i))
-		second.waitFor("this server writes to the log now", time.Second)
+		second.waitFor("this server writes to the log now")
 		first = second
 	}
 }
@@ -358,7 +381,18 @@ func testSameBlobAtOnce(t *testing.T, p *place) {
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	r := newPlace(t).start(server.Config{})
-	address := strings.TrimPrefix(r.url, "http://")
+	for try := 1; !r.full(); try++ {
+		if try == 5 {
+			t.Fatal("a record was taken over one more connection, each time")
+		}
+	}
+}
+
+// full fills a server with connections. It says false if a record did not wait for their end,
+// and the server may have ended some of them, because they were idle for long.
+func (r *running) full() bool {
+	t := r.t
+	address, began := strings.TrimPrefix(r.url, "http://"), time.Now()
 	var idle []net.Conn
 	for range 500 {
 		c, err := net.Dial("tcp", address)
@@ -367,15 +401,21 @@ func TestManyConnections(t *testing.T) {
 	}
 	done := make(chan reply, 1)
 	go func() { done <- r.post(begun("run-1")) }()
+	waits := true
 	select {
 	case got := <-done:
-		t.Errorf("a record over one more connection: %d %s", got.status, got.body)
+		if waits = false; time.Since(began) < 5*time.Second {
+			t.Errorf("a record over one more connection: %d %s", got.status, got.body)
+			waits = true
+		}
+		done <- got
 	case <-time.After(200 * time.Millisecond):
 	}
 	for _, c := range idle {
 		check(t, c.Close())
 	}
 	r.accepted(begun("run-1"), <-done)
+	return waits
 }
 
 // Tessera tries a checkpoint again and again. Its warnings are one line, without a path.
@@ -388,7 +428,7 @@ func TestWarnings(t *testing.T) {
 	check(t, os.Remove(name))
 	check(t, os.Mkdir(name, 0o755)) // a checkpoint cannot be put in its place
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
-	r.waitFor("tessera: ", 5*time.Second)
+	r.waitFor("tessera: ")
 	time.Sleep(3 * betweenCheckpoints)
 	if n := strings.Count(r.stderr.String(), "\n"); n > 3 {
 		t.Errorf("stderr: %s", r.stderr)

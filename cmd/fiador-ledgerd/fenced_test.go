@@ -147,8 +147,16 @@ func TestOldCheckpoint(t *testing.T) {
 		_, err := client.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &name, Key: aws.String("checkpoint"), Body: bytes.NewReader(old)})
 		check(t, err)
 	}
-	putBack()                          // below a running server
-	time.Sleep(200 * time.Millisecond) // by then the server has forgotten the one that it read before
+	putBack() // below a running server
+	file := filepath.Join(p.dir, "checkpoint")
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if now, err := os.ReadFile(file); err == nil && len(now) > 0 && !bytes.Equal(now, old) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the bucket keeps the old checkpoint: %s", r.stderr)
+		}
+	}
 	r.log(2)
 	check(t, r.stop())
 	putBack()

@@ -85,7 +85,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 	check(t, r.stop())
 	// A process that another test is starting can have the files for a moment.
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
 			check(t, err)
 			break

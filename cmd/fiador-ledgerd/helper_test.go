@@ -59,6 +59,9 @@ const (
 	witnessRests       = time.Second            // after an answer that is none
 )
 
+// patience is how long a test waits for an event. Some machines stop a process for ten seconds.
+const patience = time.Minute
+
 // place is the folder of a log with its key, clients and tokens.
 type place struct {
 	t      testing.TB
@@ -156,7 +159,7 @@ func (p *place) tryStart(c server.Config, more ...string) (*running, error) {
 	case a := <-ready:
 		r.url = "http://" + a.String()
 		if p.servers++; p.servers == 1 {
-			r.waitFor(saysItWrites, 30*time.Second) // another test that forks can hold the lock for a moment, and a witness can hang
+			r.waitFor(saysItWrites) // another test that forks can hold the lock for a moment, and a witness can hang
 		}
 		return r, nil
 	case err := <-ended:
@@ -198,7 +201,7 @@ func (p *place) launch(more ...string) *running {
 // says waits until a process says one of some texts, in a whole line.
 func (r *running) says(texts ...string) {
 	r.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		said := r.stderr.String()
 		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) }) && strings.HasSuffix(said, "\n") {
 			return
@@ -301,7 +304,7 @@ func (r *running) accepted(rec ledger.Record, got reply) ledger.Record {
 func (r *running) log(least int64) []ledger.Record {
 	r.t.Helper()
 	var c ledger.Checkpoint
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		got := r.get("/checkpoint")
 		if got.status == 200 {
 			var err error

@@ -36,7 +36,7 @@ func TestLaggard(t *testing.T) {
 	r.covered(3)
 	b.become(nil)
 	size := int64(3)
-	for end := time.Now().Add(20 * time.Second); b.saw() < 4; time.Sleep(witnessRests + 200*time.Millisecond) {
+	for end := time.Now().Add(patience); b.saw() < 4; time.Sleep(witnessRests + 200*time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the witness has %d entries, and the log %d: %s", b.saw(), size, r.stderr)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/server"
 	"github.com/fiador/fiador/cmd/fiador-ledgerd/storage"
@@ -231,7 +230,7 @@ func testRotateKeyStandby(t *testing.T, p *place) {
 	check(t, first.stop())
 	says(t, 0, "the key signs", p.rotation(next)...)
 	check(t, second.signal(syscall.SIGCONT))
-	second.waitFor("has another key now", 20*time.Second)
+	second.waitFor("has another key now")
 	second.refused("a record", second.post(begun("run-2")), 503, "busy")
 	if got := second.get("/origin.json"); got.status != 200 {
 		t.Errorf("origin.json: %d", got.status)

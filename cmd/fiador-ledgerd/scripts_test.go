@@ -259,7 +259,7 @@ func copyTables(t *testing.T, from, to string) {
 // scripts have fewer entries than a full bundle.
 func (s *servers) bundle(name string) (file string) {
 	r := s.running[name]
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		names, err := filepath.Glob(filepath.Join(r.logFolder(), "tile/entries/000.p/*"))
 		check(s.t, err)
 		size := 0

@@ -249,7 +249,7 @@ func testPublicRead(t *testing.T, p *place) {
 	blob := []byte("evidence")
 	r.put(blob)
 	for _, path := range []string{"/checkpoint", "/origin.json", "/tile/entries/000.p/1"} {
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 			got := r.do("GET", path, "", nil)
 			if got.status == 200 {
 				break
@@ -522,9 +522,9 @@ func TestUsage(t *testing.T) {
 }
 
 // waitFor waits for a text on stderr.
-func (r *running) waitFor(text string, wait time.Duration) {
+func (r *running) waitFor(text string) {
 	r.t.Helper()
-	for end := time.Now().Add(wait); !strings.Contains(r.stderr.String(), text); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !strings.Contains(r.stderr.String(), text); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("no %q in: %s", text, r.stderr)
 		}
@@ -539,20 +539,20 @@ func TestClientsChange(t *testing.T) {
 	check(t, err)
 	check(t, os.WriteFile(p.file, []byte(`{"clients":[{"name":"x"}]}`), 0o644))
 	r.hangUp()
-	r.waitFor("the clients stay as they were: ", 5*time.Second)
+	r.waitFor("the clients stay as they were: ")
 	if !strings.Contains(r.stderr.String(), "/clients/0/token_sha256") {
 		t.Errorf("stderr: %s", r.stderr)
 	}
 	r.accepted(begun("run-1"), r.post(begun("run-1")))
 	check(t, os.WriteFile(p.file, bytes.Replace(good, []byte(`"ci"`), []byte(`"cd"`), 1), 0o644))
 	r.hangUp()
-	r.waitFor("read 2 clients", 5*time.Second)
+	r.waitFor("read 2 clients")
 	if rec := r.accepted(begun("run-2"), r.post(begun("run-2"))); rec.Submitter != "cd" {
 		t.Errorf("submitter %q", rec.Submitter)
 	}
 	check(t, os.WriteFile(p.file, []byte(`{"clients":[]}`), 0o644))
 	r.hangUp()
-	r.waitFor("read 0 clients", 5*time.Second)
+	r.waitFor("read 0 clients")
 	r.refused("a client that is gone", r.post(begun("run-3")), 401, "token")
 }
 
