@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // Tests of the second storage start real servers: MariaDB of Debian (mariadb-server), and
@@ -41,7 +44,7 @@ func need[T any](t testing.TB, name string, start func() (T, error)) T {
 	return got
 }
 
-// mariaDB is a database server that listens on a socket in its folder.
+// mariaDB is a database server. Its folder has its data, its temporary files and its socket.
 type mariaDB struct {
 	dir   string
 	flags []string
@@ -63,8 +66,7 @@ func stopServices() {
 	}
 	if ranServices.Load()&2 != 0 {
 		if g, err := sharedS3(); err == nil {
-			_ = g.cmd.Process.Kill()
-			_ = g.cmd.Wait()
+			g.kill()
 			_ = os.RemoveAll(g.dir)
 		}
 	}
@@ -97,7 +99,10 @@ func newMariaDB(flags ...string) (*mariaDB, error) {
 		return nil, err
 	}
 	m := &mariaDB{dir: dir, flags: flags}
-	out, err := exec.Command("mariadb-install-db", append([]string{"--no-defaults", "--user=root", "--datadir=" + dir, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M"}, flags...)...).CombinedOutput()
+	if err := errors.Join(os.Mkdir(m.file("data"), 0o700), os.Mkdir(m.file("tmp"), 0o700)); err != nil {
+		return nil, err
+	}
+	out, err := exec.Command("mariadb-install-db", append([]string{"--no-defaults", "--user=root", "--datadir=" + m.file("data"), "--tmpdir=" + m.file("tmp"), "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M"}, flags...)...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("install the Debian package mariadb-server: %w\n%s", err, out)
 	}
@@ -106,8 +111,8 @@ func newMariaDB(flags ...string) (*mariaDB, error) {
 
 // start starts the server, again if it was killed. What it promised is durable.
 func (m *mariaDB) start() error {
-	m.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--user=root", "--datadir=" + m.dir, "--socket=" + filepath.Join(m.dir, "s"),
-		"--skip-networking", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--log-error=" + filepath.Join(m.dir, "log")}, m.flags...)...)
+	m.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--user=root", "--datadir=" + m.file("data"), "--tmpdir=" + m.file("tmp"), "--socket=" + m.file("s"),
+		"--skip-networking", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--log-error=" + m.file("log")}, m.flags...)...)
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
@@ -116,19 +121,22 @@ func (m *mariaDB) start() error {
 		return err
 	}
 	defer db.Close()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if err := db.Ping(); err == nil || time.Now().After(end) {
 			return err
 		}
 	}
 }
 
+// file returns the path of a file in the folder.
+func (m *mariaDB) file(name string) string { return filepath.Join(m.dir, name) }
+
 func (m *mariaDB) kill() { _ = m.cmd.Process.Kill(); _ = m.cmd.Wait() }
 
 func (m *mariaDB) remove() { m.kill(); _ = os.RemoveAll(m.dir) }
 
 func (m *mariaDB) dsn(name string) string {
-	return "root@unix(" + filepath.Join(m.dir, "s") + ")/" + name
+	return "root@unix(" + m.file("s") + ")/" + name
 }
 
 // database makes an empty database.
@@ -156,7 +164,10 @@ func query(t testing.TB, dsn string, statements ...string) {
 type gateway struct {
 	dir, address string
 	cmd          *exec.Cmd
+	wait         func() error
 }
+
+func (g *gateway) kill() { _ = g.cmd.Process.Kill(); _ = g.wait() }
 
 // startS3 returns the address of an empty bucket, for --s3, and its folder.
 func startS3(t testing.TB) (address, dir string) {
@@ -181,6 +192,17 @@ func newGateway() (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	for range 5 {
+		var g *gateway
+		if g, err = startGateway(lines[len(lines)-1], dir); err == nil {
+			return g, nil
+		}
+	}
+	return nil, err
+}
+
+// startGateway starts a gateway at a free port, which another program may take before it.
+func startGateway(program, dir string) (*gateway, error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -189,19 +211,26 @@ func newGateway() (*gateway, error) {
 	if err := free.Close(); err != nil {
 		return nil, err
 	}
-	said := new(bytes.Buffer)
-	g.cmd = exec.Command(lines[len(lines)-1], "--port", g.address, "--access", testAccess, "--secret", testSecret, "--region", "us-east-1", "--quiet", "posix", dir)
+	said := new(rehearsal.Buffer)
+	g.cmd = exec.Command(program, "--port", g.address, "--access", testAccess, "--secret", testSecret, "--region", "us-east-1", "--quiet", "posix", dir)
 	g.cmd.Stdout, g.cmd.Stderr = said, said
 	if err := g.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if c, err := net.Dial("tcp", g.address); err == nil {
-			return g, c.Close()
+	ended := make(chan error, 1)
+	g.wait = sync.OnceValue(g.cmd.Wait)
+	go func() { ended <- g.wait() }()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("%w: %s", err, said)
+		default:
+		}
+		if resp, err := http.Head("http://" + g.address); err == nil && resp.Header.Get("Server") == "VERSITYGW" {
+			return g, resp.Body.Close()
 		}
 	}
-	_ = g.cmd.Process.Kill()
-	_ = g.cmd.Wait()
+	g.kill()
 	return nil, errors.New(said.String())
 }
 
