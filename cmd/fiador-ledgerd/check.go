@@ -100,11 +100,13 @@ func (c *checker) identity(store storage.Storage) {
 	}
 }
 
+const firstEntry = 5 * time.Second // the wait for the tiles of a new log
+
 // entries reads the whole log, up to the size that it has now.
 func (c *checker) entries(store storage.Storage, now time.Time) {
 	note, noteErr := store.Resource(layout.CheckpointPath) // before the size, which is then not smaller
 	size, err := store.Size()
-	for end := time.Now().Add(storage.LastCheckpoint); err == nil && size == 0 && time.Now().Before(end); size, err = store.Size() {
+	for end := time.Now().Add(firstEntry); err == nil && size == 0 && time.Now().Before(end); size, err = store.Size() {
 		time.Sleep(20 * time.Millisecond) // the first entry is perhaps in no tile yet
 	}
 	if err == nil && size == 0 {

@@ -29,8 +29,24 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
+// ownTimes names the variable that leaves some times of a process as they are in the program.
+// All others are longer in the tests.
+const ownTimes = "FIADOR_LEDGERD_OWN_TIMES"
+
+// The values of ownTimes.
+const (
+	ownSession = "session" // of a database
+	ownEnd     = "end"     // of a server
+)
+
 // TestMain makes the test binary the program itself for tests that kill it.
 func TestMain(m *testing.M) {
+	if os.Getenv(ownTimes) != ownSession {
+		storage.WatchTime, storage.IdleSession = patience/2, 30
+	}
+	if os.Getenv(ownTimes) != ownEnd {
+		storage.LastCheckpoint = patience
+	}
 	if step := os.Getenv("FIADOR_LEDGERD_KILL"); step != "" {
 		os.Exit(killedAt(step))
 	}
@@ -75,6 +91,7 @@ type place struct {
 	tokens map[string]string
 	intent string   // of the records that grow makes
 	under  []string // a program that starts the server
+	own    string   // what ownTimes says to its processes
 
 	servers int // that run in this process
 }
@@ -182,7 +199,7 @@ func (p *place) launch(more ...string) *running {
 	r := &running{place: p, stderr: new(rehearsal.Buffer), ended: make(chan error, 1)}
 	argv := slices.Concat(p.under, []string{os.Args[0], "serve"}, p.args(more...))
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "FIADOR_LEDGERD_TEST=1")
+	cmd.Env = append(os.Environ(), "FIADOR_LEDGERD_TEST=1", ownTimes+"="+p.own)
 	cmd.Stderr = r.stderr
 	check(p.t, cmd.Start())
 	wait := sync.OnceValue(cmd.Wait)

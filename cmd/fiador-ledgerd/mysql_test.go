@@ -509,6 +509,7 @@ func TestStorageFlags(t *testing.T) {
 func TestStoppedHost(t *testing.T) {
 	t.Parallel()
 	p := newPlaceIn(t, "database")
+	p.own = ownSession // its end is the event
 	first := p.process()
 	first.accepted(begun("run-1"), first.retry(begun("run-1")))
 	second := p.process()

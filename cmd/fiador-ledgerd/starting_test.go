@@ -142,6 +142,7 @@ func TestStarting(t *testing.T) {
 func TestEndedWhileStarting(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
+	p.own = ownEnd // it comes before the log is open
 	check(t, p.process().stop())
 	release := p.slow()
 	defer release()

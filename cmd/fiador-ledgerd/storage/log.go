@@ -35,7 +35,13 @@ const (
 	batchAge        = 2 * time.Millisecond   // Tessera waits so long for the rest of a batch
 	checkpointEvery = 200 * time.Millisecond // a checkpoint is at most twice as old
 	lateWait        = 10 * time.Second       // for tiles, when many entries are in none
-	LastCheckpoint  = 5 * time.Second        // at the end, the wait for a checkpoint over all entries
+)
+
+// Times that a machine which stalls exceeds. Tests set them that are not about them.
+var (
+	LastCheckpoint = 5 * time.Second // at the end, the wait for a checkpoint over all entries
+	WatchTime      = 3 * time.Second // the lock is lost if no answer comes
+	IdleSession    = 7               // seconds after which the database ends a session of a host that is gone
 )
 
 // Tree is the log that Tessera keeps. One process has it open at a time.
@@ -359,7 +365,7 @@ func (g *guard) Sign(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("no checkpoint of %d entries is signed after another one of %d", size, g.size)
 	}
 	if g.fence != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), watchTime)
+		ctx, cancel := context.WithTimeout(context.Background(), WatchTime)
 		defer cancel()
 		if err := g.fence(ctx); err != nil {
 			return nil, err

@@ -25,12 +25,10 @@ import (
 )
 
 const (
-	watchEvery  = time.Second     // the lock is looked at so often
-	watchTime   = 3 * time.Second // and it is lost if no answer comes
-	idleSession = 7               // seconds after which the database ends a session of a host that is gone
-	idleLock    = 8               // and the session of the lock, which is the last one
-	lockWait    = 8               // seconds of a statement for a row that another one has
-	lateEvery   = time.Second     // Tessera signs checkpoints of a database not more often
+	watchEvery = time.Second             // the lock is looked at so often
+	idleInPool = 3500 * time.Millisecond // of a connection, before the database ends it
+	lockWait   = 8                       // seconds of a statement for a row that another one has
+	lateEvery  = time.Second             // Tessera signs checkpoints of a database not more often
 )
 
 // envPassword has the password of a DSN that has none, so that it is in no list of processes.
@@ -106,7 +104,7 @@ func connectDatabase(dsn, s3 string, id Identity, do func(context.Context, *sql.
 		return nil, err
 	}
 	d := &Database{Identity: id, config: config}
-	if d.db, err = d.open(idleSession); err != nil {
+	if d.db, err = d.open(IdleSession); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claims.QueryTime)
@@ -147,7 +145,7 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 		c.Params = map[string]string{}
 	}
 	c.Params["default_storage_engine"] = "InnoDB" // of Tessera's tables
-	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(idleSession), fmt.Sprint(lockWait)
+	c.Params["wait_timeout"], c.Params["innodb_lock_wait_timeout"] = fmt.Sprint(IdleSession), fmt.Sprint(lockWait)
 	return c, nil
 }
 
@@ -162,7 +160,7 @@ func (d *Database) open(idle int) (*sql.DB, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(8)
-	db.SetConnMaxIdleTime(idleSession * time.Second / 2)
+	db.SetConnMaxIdleTime(idleInPool)
 	return db, nil
 }
 
@@ -427,7 +425,7 @@ const lockName = "CONCAT('fiador/', SHA2(IF(@@lower_case_table_names = 0, DATABA
 // lock takes the lock of the log, or returns ErrBusy. The database gives it back when the
 // connection ends.
 func (d *Database) lock() (*lock, error) {
-	db, err := d.open(idleLock)
+	db, err := d.open(IdleSession + 1) // the session of the lock is the last one
 	if err != nil {
 		return nil, err
 	}
@@ -468,7 +466,7 @@ func (l *lock) watch() {
 			return
 		case <-time.After(watchEvery):
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, watchTime)
+		ctx, cancel := context.WithTimeout(l.ctx, WatchTime)
 		err := l.held(ctx)
 		cancel()
 		if l.ctx.Err() == nil && err != nil {
