@@ -80,7 +80,7 @@ func testStory(t *testing.T, p *place) {
 	// A blob that was damaged on the disk is written again when a client sends it.
 	stored := filepath.Join(r.dir, "evidence/sha256", hash(string(blob)).Hex()[:2], hash(string(blob)).Hex()[2:])
 	check(t, os.Truncate(stored, 3))
-	if p.dsn != "" { // a server does not look again for what it has seen in the bucket
+	if p.dsn != "" { // a server looks again for what it has seen in the bucket after a minute
 		check(t, r.stop())
 		r = p.start(server.Config{})
 	}

@@ -32,6 +32,7 @@ const (
 	maxObject    = 8 << 20          // bytes of a file of the log; the largest is 256 entries
 	objectAnswer = 5 * time.Second  // until an answer begins
 	maxSeen      = 65_536           // blobs that a bucket remembers
+	seenTime     = time.Minute      // until it forgets them
 )
 
 // bucket keeps tiles and evidence as objects of S3: the log as C2SP tlog-tiles wants it, and
@@ -44,13 +45,13 @@ type bucket struct {
 	seen   seen
 }
 
-// seen remembers blobs that are in the bucket, with their sizes, and forgets all when it is
-// full. So a record costs no request if its evidence is that of an earlier one. That is safe:
-// nothing removes evidence while a server runs, and an object is durable when S3 has named it or
-// taken it. What is lost or damaged nevertheless is found by check and verify, which read the
-// bucket itself.
+// seen remembers blobs that are in the bucket, with their sizes, and forgets all of them when a
+// minute has passed or it is full. So a record costs no request if its evidence is that of a
+// record shortly before. What is lost from the bucket meanwhile is found by check and verify,
+// which read the bucket itself.
 type seen struct {
 	mu    sync.Mutex
+	begun time.Time
 	sizes map[canon.ContentHash]int64
 }
 
@@ -58,14 +59,14 @@ func (s *seen) has(b ledger.Blob) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size, ok := s.sizes[b.SHA256]
-	return ok && size == b.Size
+	return ok && size == b.Size && time.Since(s.begun) < seenTime
 }
 
 func (s *seen) add(h canon.ContentHash, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sizes == nil || len(s.sizes) >= maxSeen {
-		s.sizes = map[canon.ContentHash]int64{}
+	if len(s.sizes) >= maxSeen || time.Since(s.begun) >= seenTime {
+		s.begun, s.sizes = time.Now(), map[canon.ContentHash]int64{}
 	}
 	s.sizes[h] = size
 }
