@@ -36,7 +36,7 @@ type PackSink struct {
 		Commit() error
 	}
 
-	// Ledger adds the lines of the ledger about the run of these receipts, and the proof of end.
+	// Ledger adds the lines of the ledger about the run of these receipts, and the receipt of end.
 	Ledger func(ctx context.Context, files map[string][]byte, begun, end ledger.Receipt) error
 
 	Ready func() error          // called before the pack is put in its place

@@ -123,7 +123,6 @@ func testOneLedgerManyMachines(t *testing.T, p *place) {
 	a.says(0, "3 kept, 0 lost", with("ledger", "check-receipts", gathered(t, a, b))...)
 	a.says(2, "for ledgers in a folder", "ledger", "repair")
 	a.says(2, "leave --all-seals out", with("ledger", "verify", "--all-seals")...)
-	a.says(2, "leave --pack out", "run", "intent.json", "--pack", "pack")
 
 	// Without a server nothing is decided, and without an acceptable token nothing either.
 	url := a.url

@@ -46,8 +46,8 @@ type applyFlags struct {
 
 const applyLong = `Apply makes the file changes of an accepted execution in the folder DIR: all of them,
 or none. PACK is a folder or a .tar.gz archive. Apply verifies it first, at level strict;
---key also checks who signed it, and --ledger-key that a ledger has the run's record.
-The record proves run.json and the content of outputs. Only --key proves which files are
+--key also checks who signed it, and --ledger-key that a ledger has the run's record;
+of a record that its server has only promised, a warning says so. The record proves run.json and the content of outputs. Only --key proves which files are
 put in place, replaced or deleted, and which are executable. Apply shows the changes as a
 diff on standard output before it makes them.
 
@@ -282,6 +282,9 @@ func acceptedPatch(a *cli.App, name, policy string, keys packs.Keys) (*pack.Patc
 	if a.Status = v.Status(); a.Status != cli.ExitAccepted {
 		v.Human(a.Term)
 		return nil, nil
+	}
+	if r := v.Vouched.Recorded; r != nil && r.Promised {
+		a.Term.Warning(fmt.Sprintf("pack %q has the promise of a ledger's server, and no proof that the ledger has the record", screen.Path(name)))
 	}
 	accepted, err := patch.Accepted(p)
 	var no *patch.NotAcceptedError

@@ -105,7 +105,8 @@ type packDocument struct {
 	Runner   *pack.Runner   `json:"runner,omitempty"`
 	Files    []packedFile   `json:"files"`
 	Signers  []string       `json:"signers"`
-	Recorded *packedEntry   `json:"recorded,omitempty"`
+	Recorded *packedEntry   `json:"recorded,omitempty"` // a proof of it is in the pack
+	Promise  *packedEntry   `json:"promise,omitempty"`  // or the promise of a ledger's server
 }
 
 // packedFile is one entry of a pack. An entry that is no regular file has no size.
@@ -121,7 +122,6 @@ type packedFile struct {
 type packedEntry struct {
 	Origin   string `json:"origin"`
 	Index    int64  `json:"index"`
-	Promised bool   `json:"promised,omitempty"`
 }
 
 func documentOf(p *pack.Pack, v packs.Verified) packDocument {
@@ -135,7 +135,12 @@ func documentOf(p *pack.Pack, v packs.Verified) packDocument {
 	}
 	d.Files = cli.OrEmpty(d.Files)
 	if c := v.Verdict.Claims; c.Origin != "" {
-		d.Recorded = &packedEntry{c.Origin, c.Index, c.Promised}
+		entry := &packedEntry{c.Origin, c.Index}
+		if c.Promised {
+			d.Promise = entry
+		} else {
+			d.Recorded = entry
+		}
 	}
 	if v.Status() == cli.ExitRejected {
 		return d

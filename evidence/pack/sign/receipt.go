@@ -49,8 +49,9 @@ func (r Receipt) says() string {
 }
 
 // Sealed says whether the lines of ledger.jsonl have seals. The lines of a folder have them,
-// and the entries of a server do not. No text of a record has a quote.
-func Sealed(lines []byte) bool { return bytes.Contains(lines, []byte(`"_seal"`)) }
+// and the entries of a server do not. A colon follows the name of a member alone: no text of a
+// record has a quote.
+func Sealed(lines []byte) bool { return bytes.Contains(lines, []byte(`"_seal":`)) }
 
 // ReadLine reads a line of ledger.jsonl. Without a seal the line is the entry.
 func ReadLine(b []byte, sealed bool) (ledger.Line, error) {

@@ -101,7 +101,7 @@ type Authenticity struct {
 type Recorded struct {
 	Origin     string            // of the ledger
 	Index      int64             // of the record, from 0 on
-	Promised   bool              // a server has signed the promise of that place: no checkpoint covers it
+	Promised   bool              // a server has signed the promise of that place, and no checkpoint that covers it came in time
 	Checkpoint ledger.Checkpoint // covers the record, if it is not only promised
 }
 

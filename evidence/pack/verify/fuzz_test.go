@@ -81,7 +81,7 @@ func TestVerifyAnyValue(t *testing.T) {
 	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	other := []string{`null`, `""`, `"~"`, `[]`, `{}`, `[null,{},"",0]`, `-1`, `true`, `1e300`}
 	n := 0
-	for _, name := range []string{"clarify", "executed", "recorded", "model"} {
+	for _, name := range []string{"clarify", "executed", "recorded", "served", "promised", "model"} {
 		var base map[string]json.RawMessage
 		if err := json.Unmarshal(r.base[name], &base); err != nil {
 			t.Fatal(err)

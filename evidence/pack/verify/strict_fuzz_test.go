@@ -11,7 +11,7 @@ import (
 // is the same twice, and sorted. In a valid pack this file is canonical.
 func FuzzStrict(f *testing.F) {
 	base := basePacks(f)
-	for _, name := range []string{"refuse", "clarify", "plan", "executed", "rejected", "recorded", "model"} {
+	for _, name := range []string{"refuse", "clarify", "plan", "executed", "rejected", "recorded", "served", "promised", "model"} {
 		d, err := newDraft(base[name])
 		if err != nil {
 			f.Fatal(err)

@@ -204,7 +204,7 @@ func prove(ctx context.Context, a *cli.App, f RecordFlags, r ledger.Receipt) (te
 	bound := ctx
 	if r.Ack != nil { // a server that accepts requests and answers none is not waited for longer
 		var cancel context.CancelFunc
-		bound, cancel = context.WithTimeout(ctx, f.cover+f.wait)
+		bound, cancel = context.WithTimeout(ctx, max(f.cover, f.cover+f.wait)) // the sum may overflow
 		defer cancel()
 	}
 	err = Reading(bound, a, f.Reading(a), func(reader ledger.Source) error {
@@ -230,7 +230,7 @@ func prove(ctx context.Context, a *cli.App, f RecordFlags, r ledger.Receipt) (te
 
 // acknowledged returns the ack of a server as the receipt.
 func acknowledged(a *cli.App, r ledger.Receipt) []byte {
-	a.Term.Warning("no checkpoint covers the decision yet, so the receipt is the server's ack; fiador ledger check-receipts holds it against the log")
+	a.Term.Warning("no checkpoint that covers the decision came in time, so the receipt is the server's ack; fiador ledger check-receipts holds it against the log")
 	return r.Ack.Note
 }
 

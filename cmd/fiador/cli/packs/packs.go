@@ -94,8 +94,8 @@ func packWritten(dir string, err error) error {
 		"name a new folder with room in one that can be written", runerr.File(screen.Path(dir)), runerr.Because(err))
 }
 
-// linesOf returns the run's lines of the ledger. What a server has recorded is known by the
-// receipts, whose acks the entries fit; they have no seals.
+// linesOf returns the run's lines of the ledger. The receipts of a server have the entries, which
+// fit their acks and have no seals.
 func linesOf(ctx context.Context, a *cli.App, f ledgers.RecordFlags, begun, end ledger.Receipt) (lines []byte, err error) {
 	if end.Ack != nil {
 		for _, r := range []ledger.Receipt{begun, end} {
