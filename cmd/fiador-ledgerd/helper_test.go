@@ -42,7 +42,7 @@ const (
 // TestMain makes the test binary the program itself for tests that kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv(ownTimes) != ownSession {
-		storage.WatchTime, storage.IdleSession = patience/2, 30
+		storage.WatchTime, storage.IdleSession = patience/4, 30
 	}
 	if os.Getenv(ownTimes) != ownEnd {
 		storage.LastCheckpoint = patience

@@ -80,6 +80,11 @@ func TestWitness(t *testing.T) {
 	if !*witnessRun && !*witnessUpdate {
 		t.Skip("it takes two minutes, runs scripts and pages once more, and make witness runs it")
 	}
+	t.Cleanup(func() {
+		if t.Skipped() && os.Getenv(witnessedVar) == "1" {
+			t.Error("TestScripts leaves the scripts to the witness: " + witnessedVar + "=1")
+		}
+	})
 	needSandbox(t, "node")
 	for _, name := range []string{"base64", "cmp", "git", "go", "jq", "mkfifo", "openssl", "sed", "sha256sum", "tar"} {
 		if _, err := exec.LookPath(name); err != nil {

@@ -335,6 +335,9 @@ func TestSeen(t *testing.T) {
 		t.Errorf("%d blobs are remembered", n)
 	}
 	looks(other, blob, true, 1)
+	other.seen.begun = time.Now().Add(-seenTime)
+	looks(other, blob, true, 1)
+	looks(other, blob, true, 0)
 }
 
 // BenchmarkAdd measures one Add to Tessera's driver for a local folder, by batch.
