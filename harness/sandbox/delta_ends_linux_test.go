@@ -81,7 +81,7 @@ func TestDeltaLeaves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, s := f.ran(t, h, Request{Work: base + "/work", Inputs: in.Dir}, "rm -r a; echo x >x; (sleep 60 &) >/dev/null 2>&1")
+				_, s := f.ran(t, h, Request{Work: base + "/work", Inputs: in.Dir}, "rm -r a; echo x >x; (sleep 600 &) >/dev/null 2>&1")
 				s.Owns(in)
 				if err := s.MoveTo(delta, nil); err != nil {
 					t.Fatal(err)

@@ -1833,7 +1833,7 @@ func linger(args []string) int {
 	if len(args) > 1 && args[1] == "stay" {
 		signal.Ignore(unix.SIGTERM, unix.SIGHUP)
 		fmt.Println("lingering")
-		time.Sleep(2 * time.Minute)
+		time.Sleep(10 * time.Minute)
 		return 0
 	}
 	for range 3 {
@@ -1845,7 +1845,7 @@ func linger(args []string) int {
 		}
 	}
 	if len(args) > 1 && args[1] == "wait" {
-		time.Sleep(2 * time.Minute)
+		time.Sleep(10 * time.Minute)
 	}
 	if len(args) > 1 && args[1] == "blind" {
 		// An init that can open no file finds no process to kill.

@@ -267,7 +267,7 @@ func manyRun(t *testing.T, h *Host, i int, work string) {
 	t.Helper()
 	r := Request{
 		Work: work, Write: Staged, Limits: limits(), Grace: 10 * time.Millisecond,
-		Actions: []Action{{Path: "made", Content: []byte("x")}, {Argv: []string{"sh", "-c", "echo $0; (sleep 9 &) >/dev/null 2>&1"}}},
+		Actions: []Action{{Path: "made", Content: []byte("x")}, {Argv: []string{"sh", "-c", "echo $0; (sleep 600 &) >/dev/null 2>&1"}}},
 	}
 	limit, code, refused := actionTime, 0, false
 	switch i % manyKinds {

@@ -132,7 +132,7 @@ func (p stormPart) start(t *testing.T) *stormSupervisor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stormSupervisor{exec.Command("/proc/self/exe", "-test.run=^TestStormPart$", "-test.count=1", "-test.timeout=1m"), make(chan string, 8)}
+	s := &stormSupervisor{exec.Command("/proc/self/exe", "-test.run=^TestStormPart$", "-test.count=1", "-test.timeout=5m"), make(chan string, 8)}
 	s.Dir, s.Env = "/", []string{stormVar + "=" + string(text), "TMPDIR=" + p.temp(), "PATH=/usr/bin:/bin"}
 	s.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := s.StdoutPipe()
@@ -165,7 +165,7 @@ func (s *stormSupervisor) waits(word string) string {
 // ---- killed ----
 
 // stormScript changes the work folder in every way, and leaves child processes behind.
-const stormScript = `sleep 30 & (setsid sleep 31 &)
+const stormScript = `sleep 600 & (setsid sleep 601 &)
 echo new >kept; rm gone; mkdir -p made/deep; echo 1 >made/one; echo 2 >made/deep/two; chmod +x kept
 rm -r folder; echo file >folder; rm file; mkdir file; echo in >file/in; ln -s kept link
 i=0; while [ $i -lt 8 ]; do echo $i >made/$i; i=$((i+1)); done
@@ -273,7 +273,7 @@ func newStorm(t *testing.T, tier Isolation) *storm {
 			t.Error(err)
 		}
 	})
-	st := &storm{stormPart: stormPart{Tier: tier, Base: base, Script: stormScript, Apply: true, Limit: 20 * time.Second}, came: map[string]int{}}
+	st := &storm{stormPart: stormPart{Tier: tier, Base: base, Script: stormScript, Apply: true, Limit: 5 * time.Minute}, came: map[string]int{}}
 	if err := errors.Join(os.Mkdir(st.temp(), 0o755), os.Chmod(base, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,9 @@ func newStorm(t *testing.T, tier Isolation) *storm {
 		if err := s.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		st.alone(t)
+		if !st.alone(t) {
+			t.Fatal("a run that nobody kills: processes survive")
+		}
 	}
 	slices.Sort(whole)
 	slices.Sort(apply)
@@ -361,7 +363,8 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	st.came[came]++
 }
 
-// alone waits until all processes that a supervisor started have ended.
+// alone waits until all processes that a supervisor started have ended. That is long before
+// they would end by themselves, or by the time of their sandbox.
 func (st *storm) alone(t *testing.T) bool {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
@@ -402,8 +405,8 @@ func markedProcesses(mark string) []int {
 func TestStoppedSupervisor(t *testing.T) {
 	for _, tier := range []Isolation{Full, Confined} {
 		for name, script := range map[string]string{
-			"obedient": `sleep 30 & (setsid sleep 31 &); sleep 32`,
-			"deaf":     `trap "" TERM; (setsid sh -c 'trap "" TERM; sleep 30; sleep 30' &); while :; do sleep 1; done`,
+			"obedient": `sleep 600 & (setsid sleep 601 &); sleep 602`,
+			"deaf":     `trap "" TERM; (setsid sh -c 'trap "" TERM; sleep 600; sleep 601' &); while :; do sleep 1; done`,
 		} {
 			t.Run(string(tier)+"/"+name, func(t *testing.T) { testStopped(t, tier, script) })
 		}
