@@ -49,5 +49,15 @@ func Closed(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	for { // a connection that is not accepted ends with the listener, and leaves its port free
+		a, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.Close() })
+		if a.RemoteAddr().String() == c.LocalAddr().String() {
+			break
+		}
+	}
 	return c.LocalAddr().String()
 }

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -92,5 +93,18 @@ func TestAgain(t *testing.T) {
 		if !slices.Equal(scales, c.scales) || rec.logs != c.logs || rec.failed != c.failed {
 			t.Errorf("%d: runs with %d, %d logs, failed %v", n, scales, rec.logs, rec.failed)
 		}
+	}
+}
+
+// TestClosed: until the end of the test, no other program gets the port.
+func TestClosed(t *testing.T) {
+	addr := Closed(t)
+	if c, err := net.Dial("tcp", addr); err == nil {
+		c.Close()
+		t.Errorf("somebody listens at %s", addr)
+	}
+	if l, err := net.Listen("tcp", addr); err == nil {
+		l.Close()
+		t.Errorf("%s is free", addr)
 	}
 }
