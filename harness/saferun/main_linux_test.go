@@ -246,10 +246,29 @@ const (
 	held       = "safe-run output held: "
 )
 
-// prompt runs a case again if its log has a note that begins so.
-func prompt(t *testing.T, note string, run func() result) (r result) {
+// patience repeats runs of one test. All its rounds together repeat few: a fault that a slow
+// machine brings about can be the one that the rounds look for.
+type patience struct{ repeats int }
+
+// again runs a case until it returns no fault.
+func (p *patience) again(t *testing.T, run func() (fault string)) {
 	t.Helper()
-	rehearsal.Again(t, 6, func(int) string {
+	for {
+		fault := run()
+		if fault == "" {
+			return
+		}
+		if p.repeats++; p.repeats > 3 {
+			t.Fatalf("%d runs of this test have failed, at last: %s", p.repeats, fault)
+		}
+		t.Logf("a run failed, and a slow machine may be why; it is repeated: %s", fault)
+	}
+}
+
+// prompt runs a case again if its log has a note that begins so.
+func (p *patience) prompt(t *testing.T, note string, run func() result) (r result) {
+	t.Helper()
+	p.again(t, func() string {
 		r = run()
 		if notes := r.log(t).Notes(); slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
 			return fmt.Sprintf("%q", notes)
@@ -257,6 +276,12 @@ func prompt(t *testing.T, note string, run func() result) (r result) {
 		return ""
 	})
 	return r
+}
+
+// prompt is that of a test which has one case.
+func prompt(t *testing.T, note string, run func() result) result {
+	t.Helper()
+	return new(patience).prompt(t, note, run)
 }
 
 // succeeded fails the test unless the exit status is 0, no file was left in the current

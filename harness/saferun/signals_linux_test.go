@@ -27,6 +27,7 @@ const (
 // TestInterrupted: a signal to safe-run goes to the command. The command dies of it or
 // ends by itself, and there is a log in any case.
 func TestInterrupted(t *testing.T) {
+	var patient patience
 	for name, sig := range interrupting {
 		for _, c := range []struct {
 			name, script, stdout string
@@ -38,7 +39,7 @@ func TestInterrupted(t *testing.T) {
 			{"dies of another signal", fmt.Sprintf(traps, "kill -ABRT $$", name), "ready\n", 128 + int(sig)},
 		} {
 			t.Run(name+" "+c.name, func(t *testing.T) {
-				r := prompt(t, overstayed, func() result {
+				r := patient.prompt(t, overstayed, func() result {
 					p := start(t, options{}, sh(c.script)...)
 					p.await("ready")
 					p.signal(sig)
@@ -104,8 +105,9 @@ func TestInterruptedTwice(t *testing.T) {
 // to the group. That counts as one Ctrl-C, not as two.
 func TestInterruptedByTimeout(t *testing.T) {
 	t.Parallel()
+	var patient patience
 	for range rehearsal.Count(5, 20) {
-		r := prompt(t, twice, func() result {
+		r := patient.prompt(t, twice, func() result {
 			p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
 			p.await("ready")
 			p.signal(syscall.SIGINT)
@@ -132,8 +134,9 @@ func TestInterruptedIgnoringTERM(t *testing.T) {
 
 // TestInterruptedStopped: a stopped command is continued so that it gets the signal.
 func TestInterruptedStopped(t *testing.T) {
+	var patient patience
 	for name, sig := range interrupting {
-		r := prompt(t, overstayed, func() result {
+		r := patient.prompt(t, overstayed, func() result {
 			p := start(t, options{}, sh("echo $$; kill -STOP $$; exec sleep 1000")...)
 			pid := strings.TrimSpace(p.await("\n"))
 			for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
@@ -151,8 +154,9 @@ func TestInterruptedStopped(t *testing.T) {
 // TestGroup: a signal reaches the children of the command. Children that are left when the
 // command has ended are killed.
 func TestGroup(t *testing.T) {
+	var patient patience
 	for name, sig := range interrupting {
-		r := prompt(t, overstayed, func() result {
+		r := patient.prompt(t, overstayed, func() result {
 			p := start(t, options{}, sh("trap : "+name+"; ("+fmt.Sprintf(traps, "echo below; exit", name)+"); exit 6")...)
 			p.await("ready")
 			p.signal(sig)
@@ -163,7 +167,7 @@ func TestGroup(t *testing.T) {
 		}
 	}
 	var pid string
-	r := prompt(t, overstayed, func() result {
+	r := patient.prompt(t, overstayed, func() result {
 		p := start(t, options{}, sh("trap '' TERM; sleep 1000 & trap - TERM; echo $!; wait")...)
 		pid = p.await("\n")
 		p.signal(syscall.SIGTERM)

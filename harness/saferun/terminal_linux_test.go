@@ -41,6 +41,7 @@ func TestTerminalInput(t *testing.T) {
 
 // TestTerminalKeys: Ctrl-C and Ctrl-\ end the command.
 func TestTerminalKeys(t *testing.T) {
+	var patient patience
 	for _, c := range []struct {
 		keys, name string
 		code       int
@@ -48,7 +49,7 @@ func TestTerminalKeys(t *testing.T) {
 		for range 10 {
 			note := "safe-run interrupted: signal=" + c.name
 			var r result
-			rehearsal.Again(t, 6, func(int) string { // safe-run waits 200 ms for the signal that it gets itself
+			patient.again(t, func() string { // safe-run waits 200 ms for the signal that it gets itself
 				p, far := atTerminal(t, options{}, sh(dies)...)
 				p.await("ready")
 				typed(t, far, c.keys)
@@ -116,8 +117,9 @@ func TestTerminalKeysOwnCode(t *testing.T) {
 // much time to end as without safe-run.
 func TestTerminalKeysLastWords(t *testing.T) {
 	t.Parallel()
+	var patient patience
 	for range rehearsal.Count(3, 10) {
-		r := prompt(t, held, func() result {
+		r := patient.prompt(t, held, func() result {
 			p, far := atTerminal(t, options{}, as(t, "hand over")...)
 			p.await("ready")
 			typed(t, far, ctrlC)
@@ -132,8 +134,9 @@ func TestTerminalKeysLastWords(t *testing.T) {
 // TestTerminalSignals: signals from elsewhere than the keyboard reach safe-run alone,
 // which forwards them.
 func TestTerminalSignals(t *testing.T) {
+	var patient patience
 	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP} {
-		r := prompt(t, overstayed, func() result {
+		r := patient.prompt(t, overstayed, func() result {
 			p, _ := atTerminal(t, options{}, sh(dies)...)
 			p.await("ready")
 			p.signal(sig)
@@ -143,7 +146,7 @@ func TestTerminalSignals(t *testing.T) {
 	}
 	p, _ := atTerminal(t, options{}, sh("kill -INT $$")...)
 	p.wait().failed(t, 130) // nobody has typed this signal
-	r := prompt(t, overstayed, func() result {
+	r := patient.prompt(t, overstayed, func() result {
 		p, far := atTerminal(t, options{}, sh(dies)...)
 		p.await("ready")
 		far.Close() // the line is cut
@@ -155,8 +158,9 @@ func TestTerminalSignals(t *testing.T) {
 // TestTerminalOfOthers: the keyboard of a terminal that does not control safe-run sends it
 // no signals. Its signals come from elsewhere and reach safe-run alone.
 func TestTerminalOfOthers(t *testing.T) {
+	var patient patience
 	for name, sig := range interrupting {
-		r := prompt(t, overstayed, func() result {
+		r := patient.prompt(t, overstayed, func() result {
 			var o options
 			o.stdin, _ = rehearsal.Terminal(t)
 			p := start(t, o, sh(dies)...)
@@ -172,8 +176,9 @@ func TestTerminalOfOthers(t *testing.T) {
 // TestTerminalBackground: the keyboard reaches the foreground. Signals in the background
 // come from elsewhere.
 func TestTerminalBackground(t *testing.T) {
+	var patient patience
 	for name, sig := range interrupting {
-		r := prompt(t, overstayed, func() result {
+		r := patient.prompt(t, overstayed, func() result {
 			in, _ := rehearsal.Terminal(t)
 			o := options{stdin: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}}
 			argv := as(t, "in the background", sh("echo ready >&2; exec sleep 1000")...)
