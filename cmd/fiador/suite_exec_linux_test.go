@@ -244,7 +244,7 @@ func TestSuiteExecHostile(t *testing.T) {
 			}
 			t.Parallel()
 			late := []string{"fork", "late"} // they end at their deadline alone
-			lateCmd, _, lateSaid := command("late", "8s", late)
+			lateCmd, lateOut, lateSaid := command("late", "8s", late)
 			if err := lateCmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +256,7 @@ func TestSuiteExecHostile(t *testing.T) {
 				t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 			}
 			if code := status(t, lateCmd.Wait()); code != cli.ExitAccepted {
-				t.Fatalf("exit status %d\n%s", code, lateSaid)
+				t.Fatalf("exit status %d\n%s%s", code, lateOut, lateSaid)
 			}
 			dirs := map[string]string{}
 			for id, ends := range want {
@@ -273,8 +273,10 @@ func TestSuiteExecHostile(t *testing.T) {
 				}
 			}
 			b.kept(t, dirs)
-			if strings.Contains(stdout.String()+stderr.String(), agentKey) || bytes.Contains(stdout.Bytes(), []byte(b.dir)) {
-				t.Errorf("a secret or a path: %s%s", stdout, stderr)
+			for said, errs := range map[*bytes.Buffer]*bytes.Buffer{stdout: stderr, lateOut: lateSaid} {
+				if strings.Contains(said.String()+errs.String(), agentKey) || bytes.Contains(said.Bytes(), []byte(b.dir)) {
+					t.Errorf("a secret or a path: %s%s", said, errs)
+				}
 			}
 			if !strings.Contains(stdout.String(), `"agent":{"isolation":"`+tc.isolation+`","transport":"exec"}`) || !strings.Contains(stdout.String(), `"base_url":"exec:agent.json"`) {
 				t.Errorf("run.json %s", stdout)

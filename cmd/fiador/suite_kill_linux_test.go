@@ -463,7 +463,7 @@ func TestSuiteSecondSignal(t *testing.T) {
 		list, _ := filepath.Glob(filepath.Join(out, "new", "r", "c*.json"))
 		return len(list)
 	}
-	for range 20 {
+	for range 5 {
 		if err := os.RemoveAll(out); err != nil {
 			t.Fatal(err)
 		}
