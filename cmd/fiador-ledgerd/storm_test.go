@@ -113,7 +113,7 @@ func (s *storm) writing() int {
 func (s *storm) kill(t *testing.T) {
 	total := len(s.expected())
 	moments := len(s.disturb) + s.kills
-	fastest := patience
+	slow := 0
 	for n, order := 0, s.random.Perm(moments); n < moments; n++ {
 		s.until(t, total*n/moments+s.random.IntN(total*3/4/moments))
 		time.Sleep(time.Duration(s.random.IntN(20_000)) * time.Microsecond) // anywhere in a batch
@@ -137,11 +137,13 @@ func (s *storm) kill(t *testing.T) {
 		}
 		took := time.Since(start)
 		t.Logf("kill %d: the second server took over after %s", n+1, took.Round(time.Millisecond))
-		fastest = min(fastest, took)
+		if took > takesOver {
+			slow++
+		}
 		s.serve(first)
 	}
-	if s.kills > 0 && fastest > takesOver {
-		t.Errorf("no server took over within %s", takesOver)
+	if slow > 1 { // a machine that stalls makes one of them slow
+		t.Errorf("%d servers did not take over within %s", slow, takesOver)
 	}
 }
 
