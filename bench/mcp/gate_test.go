@@ -162,7 +162,9 @@ func TestGateIsTransparent(t *testing.T) {
 					command, steps = append(command, dir), files(dir)
 				}
 				var said [2][][]string
-				// On a machine that stalls, a server is silent for longer within a step.
+				// On a machine that stalls, a server is silent for longer within a step. Then the
+				// same messages are in other steps, or one is missing at the end of one conversation.
+				spare := 1
 				for silence := 300 * time.Millisecond; silence < 5*time.Second; silence *= 2 {
 					for i, o := range []*gate.Options{nil, {Decide: allow, RelayRequests: tc.relay}} {
 						if err := os.RemoveAll(filepath.Join(dir, "c.txt")); err != nil {
@@ -172,6 +174,12 @@ func TestGateIsTransparent(t *testing.T) {
 					}
 					if slices.EqualFunc(said[0], said[1], slices.Equal) {
 						break
+					}
+					if !slices.Equal(messages(said[0]), messages(said[1])) {
+						if spare == 0 {
+							break
+						}
+						spare--
 					}
 				}
 				alike(t, said[0], said[1])
@@ -184,6 +192,11 @@ func TestGateIsTransparent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// messages are those of all steps, sorted.
+func messages(steps [][]string) []string {
+	return slices.Sorted(slices.Values(slices.Concat(steps...)))
 }
 
 // alike checks that two transcripts are equal, step by step.
