@@ -164,3 +164,30 @@ func script(t *testing.T, text string) []string {
 	}
 	return []string{name}
 }
+
+// TestStalled: a log that lacks something is no sign of a stall.
+func TestStalled(t *testing.T) {
+	line := func(id string, f Fault) string {
+		return fmt.Sprintf("%s: %s | want %q | got %q\n", id, f.What, f.Want, f.Got)
+	}
+	log := func(id, events, got string) string {
+		head := strings.Repeat("=", maxLine) + "\n"
+		return line(id, difference("log", head+events, head+got))
+	}
+	const one, two, exit = "[SEQ=2][STDOUT] one\n", "[SEQ=3][STDERR] two\n", "[SEQ=4][META] safe-run exit: code=1\n"
+	for _, c := range []struct {
+		id, faults string
+		want       bool
+	}{
+		{"safe-run-501", log("safe-run-501", one+two+exit, "[SEQ=2][STDERR] two\n[SEQ=3][STDOUT] one\n"+exit), true},
+		{"safe-run-501", log("safe-run-501", one+two+exit, one+exit), false},
+		{"safe-run-301", log("safe-run-301", exit, "[SEQ=4][META] safe-run killed: after=5s\n"+exit), true},
+		{"safe-run-301", log("safe-run-301", one+exit, exit), false},
+		{"safe-run-101", log("safe-run-101", exit, "[SEQ=4][META] safe-run killed: after=5s\n"+exit), false},
+		{"safe-run-003", line("safe-run-003", Fault{What: "the program did not end within 30s and was killed"}), true},
+	} {
+		if got := stalled(c.id, c.faults); got != c.want {
+			t.Errorf("%t: %s", got, c.faults)
+		}
+	}
+}
