@@ -567,7 +567,7 @@ func TestRequestsRefused(t *testing.T) {
 		code          result.Code
 		pointer       string
 	}{
-		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 30001}", code: result.CodeProfile, pointer: "/sandbox/timeout_ms"},
+		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 120001}", code: result.CodeProfile, pointer: "/sandbox/timeout_ms"},
 		{name: "memory", members: shell("true") + "\nsandbox: {timeout_ms: 1000, memory_mb: 1024}", code: result.CodeProfile, pointer: "/sandbox/memory_mb"},
 		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile, pointer: "/sandbox/cpu_cores"},
 		{name: "children", members: shell("true") + "\nsandbox: {timeout_ms: 1000, processes: {max_children: 50}}", code: result.CodeProfile, pointer: "/sandbox/processes/max_children"},
