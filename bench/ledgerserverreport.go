@@ -67,7 +67,7 @@ the log, and no other.
 		case a.version != "":
 			fmt.Fprintf(b, `Each log has a database of MariaDB %s and a bucket of versitygw, both on this machine and in the same file system. A commit is
 durable when MariaDB answers (%[2]sinnodb_flush_log_at_trx_commit=1%[2]s, no binlog); the bucket gets tiles once a second. Here %[3]s asks the bucket
-for the evidence of each decision, and writes the indexes of a batch with the claims of the next one. Tessera's server has as many
+once a minute for the evidence that all decisions share, and writes the indexes of a batch with the claims of the next one. Tessera's server has as many
 connections to the database. %[4]d records were acknowledged.
 `, a.version, "`", ledgerdWay, a.records)
 		default:
