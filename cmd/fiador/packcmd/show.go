@@ -120,8 +120,8 @@ type packedFile struct {
 // packedEntry is the place in a ledger that the receipt of a pack names. Of an ack it is
 // promised.
 type packedEntry struct {
-	Origin   string `json:"origin"`
-	Index    int64  `json:"index"`
+	Origin string `json:"origin"`
+	Index  int64  `json:"index"`
 }
 
 func documentOf(p *pack.Pack, v packs.Verified) packDocument {
