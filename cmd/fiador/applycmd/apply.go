@@ -45,11 +45,12 @@ type applyFlags struct {
 }
 
 const applyLong = `Apply makes the file changes of an accepted execution in the folder DIR: all of them,
-or none. PACK is a folder or a .tar.gz archive. Apply verifies it first, at level strict;
---key also checks who signed it, and --ledger-key that a ledger has the run's record;
-of a record that its server has only promised, a warning says so. The record proves run.json and the content of outputs. Only --key proves which files are
-put in place, replaced or deleted, and which are executable. Apply shows the changes as a
-diff on standard output before it makes them.
+or none. PACK is a folder or a .tar.gz archive. Apply verifies it first, at level strict.
+--key also checks who signed it, and --ledger-key that a ledger has the run's record. A
+warning says so if a server has only promised the record. The record proves run.json and
+the content of outputs. Only --key proves which files are put in place, replaced or
+deleted, and which are executable. Apply shows the changes as a diff on standard output
+before it makes them.
 
 Apply replaces or deletes a file only if it is as the run saw it. It creates a file only
 where nothing exists. --overwrite replaces regular files whatever they hold. No symbolic
