@@ -135,6 +135,7 @@ var parts = map[string]func(s *server, m *rpc.Message) bool{
 	"lists nothing": func(s *server, m *rpc.Message) bool {
 		return m.Method == rpc.MethodToolsList && does(func() { answer(m, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"no"}}`) })
 	},
+	"lists never": func(s *server, m *rpc.Message) bool { return m.Method == rpc.MethodToolsList },
 	"dies": func(s *server, m *rpc.Message) bool {
 		if m.Method == rpc.MethodToolsCall {
 			os.Exit(3)

@@ -446,6 +446,17 @@ func TestClientVanishes(t *testing.T) {
 	}
 }
 
+// TestEndBeforeTheListing: a client that ends before the server has listed its tools is no fault
+// of the server, and the log says nothing of it.
+func TestEndBeforeTheListing(t *testing.T) {
+	c := begin(t, "lists never", gate.Options{}).open()
+	c.until(func(heard []string) bool { return strings.Contains(strings.Join(heard, ""), rpc.MethodToolsList) })
+	c.in.Close()
+	if code := <-c.exit; code != 0 || strings.Contains(c.log.String(), "listed") {
+		t.Errorf("the exit status is %d, the log is %s", code, c.log)
+	}
+}
+
 // TestNothingBeforeTheDecision: the server sees a call after its decision. A call that is
 // cancelled before never reaches it, and has no answer. The order of calls stays.
 func TestNothingBeforeTheDecision(t *testing.T) {

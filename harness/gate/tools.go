@@ -72,7 +72,9 @@ func (s *session) list() {
 		s.mu.Lock()
 		if s.fault = ""; err != nil {
 			s.fault = err.Error()
-			s.log.Println("fiador mcp gate: the tools of the server cannot be listed: " + s.fault)
+			if s.ctx.Err() == nil { // the end of the session is no fault of the server
+				s.log.Println("fiador mcp gate: the tools of the server cannot be listed: " + s.fault)
+			}
 		}
 		s.settle(due)
 		s.mu.Unlock()
