@@ -41,7 +41,7 @@ import (
 var (
 	witnessRun    = flag.Bool("witness", false, "run TestWitness")
 	witnessUpdate = flag.Bool("update-witness", false, "run TestWitness, and record what it sees")
-	witnessKeep   = flag.String("witness-keep", "", "`folder` for the masked texts of TestWitness, each in a file named by its hash")
+	witnessKeep   = flag.String("witness-keep", "", "`folder` that keeps the masked texts of TestWitness, each in a file named by its hash")
 )
 
 const (
@@ -107,6 +107,9 @@ func TestWitness(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", "/tmp") // plans name each folder on the way
 	temp := t.TempDir()
+	if *witnessKeep == "" {
+		*witnessKeep = t.TempDir()
+	}
 	w := &witness{begun: time.Now().Add(-time.Second).Truncate(time.Second), lines: map[string]string{}}
 	w.boot = strings.TrimSpace(string(boot))
 	w.known = strings.NewReplacer(filepath.Dir(exe), "<bin>", filepath.Dir(temp), "<temp>", filepath.Base(filepath.Dir(temp)), "<temp>", w.boot, "<boot>")
@@ -200,9 +203,7 @@ func (w *witness) sum(s string) string {
 	}
 	s = w.mask(s)
 	h := fmt.Sprintf("%x", sha256.Sum256([]byte(s)))[:16]
-	if *witnessKeep != "" {
-		_ = os.WriteFile(filepath.Join(*witnessKeep, h), []byte(s), 0o600)
-	}
+	_ = os.WriteFile(filepath.Join(*witnessKeep, h), []byte(s), 0o600)
 	return h
 }
 
@@ -760,7 +761,7 @@ func (w *witness) compare(t *testing.T) {
 			})
 		}
 		for _, fault := range differences(mine, w.lines, accepted) {
-			t.Error(fault)
+			t.Error(fault + texts(fault))
 		}
 		return
 	}
@@ -807,6 +808,17 @@ func differences(recorded, seen, accepted map[string]string) []string {
 		}
 	}
 	return faults
+}
+
+// texts are the beginnings of the texts whose hashes a difference has on its right.
+func texts(fault string) (all string) {
+	_, seen, _ := strings.Cut(fault, " => ")
+	for _, hash := range strings.Fields(seen) {
+		if b, err := os.ReadFile(filepath.Join(*witnessKeep, hash)); err == nil {
+			all += "\n" + hash + ":\n" + string(b[:min(len(b), 2000)])
+		}
+	}
+	return all
 }
 
 // withoutRoot masks the path of a folder, but not a longer name that has the path in it.
