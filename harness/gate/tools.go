@@ -59,14 +59,9 @@ func (s *session) settle(due int) {
 
 // list lists the tools as long as a listing is due.
 func (s *session) list() {
-	for {
-		s.mu.Lock()
-		due := s.due
-		if due == s.done || s.ctx.Err() != nil {
-			s.listing = false
-			s.mu.Unlock()
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for due := s.due; due != s.done && s.ctx.Err() == nil; due = s.due {
 		s.mu.Unlock()
 		err := s.pages()
 		s.mu.Lock()
@@ -82,7 +77,9 @@ func (s *session) list() {
 		case <-time.After(listingPause):
 		case <-s.ctx.Done():
 		}
+		s.mu.Lock()
 	}
+	s.listing = false
 }
 
 // pages asks for all pages of tools/list.
