@@ -196,11 +196,14 @@ func settledBelongings(t *testing.T, temp string) (b belongings) {
 }
 
 // keptBy says whether the process has the same resources later. It may have fewer
-// goroutines, because one more may end after the first count.
+// goroutines, because one more may end after the first count, and fewer mounts, because the
+// kernel removes the mount of another test when the test removes its folder.
 func (b belongings) keptBy(later belongings) bool {
-	ended := b.goroutines - later.goroutines
-	later.goroutines = b.goroutines
-	return later == b && ended >= 0
+	if later.goroutines > b.goroutines || later.mounts > b.mounts {
+		return false
+	}
+	later.goroutines, later.mounts = b.goroutines, b.mounts
+	return later == b
 }
 
 // TestManyRuns starts many sandboxes of every kind in one process.
