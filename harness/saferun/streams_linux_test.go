@@ -348,31 +348,44 @@ func TestReaderStalls(t *testing.T) {
 		{"both on one pipe", "exec yes", []string{"stdout"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // each takes a while
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
+			t.Parallel()             // each takes a while
+			var pipes [2][2]*os.File // of stdout and of stderr, each with its reader and its writer
+			for i := range pipes {
+				var err error
+				if pipes[i][0], pipes[i][1], err = os.Pipe(); err != nil {
+					t.Fatal(err)
+				}
+				defer pipes[i][0].Close()
+			}
+			if c.name == "both on one pipe" {
+				pipes[1][1].Close()
+				pipes[1][1] = pipes[0][1]
 			}
 			var o options
 			if c.name != "stderr" {
-				o.stdout = write
+				o.stdout = pipes[0][1]
 			}
 			if c.name != "stdout" {
-				o.stderr = write
+				o.stderr = pipes[1][1]
 			}
 			p := start(t, o, sh(c.script)...)
-			write.Close()
-			stalled(t, read)
+			for i, pipe := range pipes {
+				pipe[1].Close()
+				if slices.Contains(c.notes, [2]string{"stdout", "stderr"}[i]) {
+					stalled(t, pipe[0])
+				}
+			}
 			p.signal(syscall.SIGTERM)
 			guard := time.AfterFunc(hang/2, func() {
 				t.Error("safe-run waits for the reader")
-				read.Close()
+				for _, pipe := range pipes {
+					pipe[0].Close()
+				}
 			})
 			r := p.wait()
 			if !guard.Stop() {
 				return
 			}
-			read.Close()
 			notes := []string{"safe-run interrupted: signal=TERM"}
 			for _, s := range c.notes {
 				notes = append(notes, "safe-run output not passed on: "+s+": the reader of the output does not read")
