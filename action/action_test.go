@@ -31,6 +31,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/util"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -175,7 +176,7 @@ func (r *runner) put(name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := rehearsal.WriteFile(path, []byte(text), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
 	return path

@@ -6,7 +6,6 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // linkedBy returns what programs link beside the standard library and our own packages, each
@@ -75,7 +76,7 @@ func TestReleaseRemote(t *testing.T) {
 		}
 		if file := filepath.Join(dir, name); program {
 			programs = append(programs, file)
-			if err := os.WriteFile(file, []byte(m.text), 0o755); err != nil {
+			if err := rehearsal.WriteFile(file, []byte(m.text), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -96,16 +97,11 @@ func TestReleaseRemote(t *testing.T) {
 	}
 
 	program, err := os.ReadFile(a.program)
-	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "fiador"), program, 0o755)); err != nil {
+	if err := errors.Join(err, rehearsal.WriteFile(filepath.Join(dir, "fiador"), program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "remote.json")
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := nobody.Addr().String()
-	nobody.Close() // nobody listens there
+	address := rehearsal.Closed(t)
 	if err := os.WriteFile(file, []byte(`{"execution":"grpc://`+address+`","wait_ms":1000}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +133,7 @@ func unpackedLedgerd(t *testing.T, a archive) (program string, files map[string]
 	program = filepath.Join(t.TempDir(), "fiador-ledgerd")
 	if m := files["fiador-ledgerd"]; m == nil || m.Mode != 0o755 {
 		t.Fatalf("%+v", m)
-	} else if err := os.WriteFile(program, []byte(m.text), 0o755); err != nil {
+	} else if err := rehearsal.WriteFile(program, []byte(m.text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return program, files
@@ -180,7 +176,7 @@ func contains(t *testing.T, a archive, contained map[string][]string) {
 	}
 	holds(a.name, a.program)
 	helper := filepath.Join(t.TempDir(), "fiador-remote")
-	if err := os.WriteFile(helper, []byte(unpacked(t, gunzipped(t, a.in(t, a.remote())))["fiador-remote"].text), 0o755); err != nil {
+	if err := rehearsal.WriteFile(helper, []byte(unpacked(t, gunzipped(t, a.in(t, a.remote())))["fiador-remote"].text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	programs := []string{helper}

@@ -328,7 +328,7 @@ func (s *ledgerScene) holds(ctx context.Context, records int64) error {
 		return err
 	}
 	var size int64
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		resp, err := s.http.Get(s.url + "/checkpoint")
 		if err != nil {
 			return err

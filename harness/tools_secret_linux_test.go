@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/rehearsal"
 	vault "github.com/fiador/fiador/harness/secret"
 )
 
@@ -49,9 +50,16 @@ func TestToolSecret(t *testing.T) {
 				}
 				return rep.Execution, <-seen
 			}
-			a, seen := run("a secret of 20 bytes")
+			var a *execute.Performed
+			var seen map[string]bool
+			rehearsal.Again(t, 3, func(int) string {
+				if a, seen = run("a secret of 20 bytes"); os.Geteuid() == 0 && len(seen) == 0 {
+					return "nobody looked at the process while it ran"
+				}
+				return ""
+			})
 			b, _ := run("another one that is!")
-			if len(seen) > 1 || os.Geteuid() == 0 && len(seen) != 1 {
+			if len(seen) > 1 {
 				t.Errorf("the processes with the secret are %v", seen)
 			}
 			if isolation == harnesstest.Tiers[0] && a.PlanHash != b.PlanHash { // the plan of the other tier names new folders

@@ -667,7 +667,7 @@ func TestVerifyStops(t *testing.T) {
 			t.Fatal("a changed byte is not seen")
 		}
 	}
-	for range 100 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}

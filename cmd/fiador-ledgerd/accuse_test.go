@@ -35,7 +35,7 @@ func TestReadersAccuse(t *testing.T) {
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
 	r = p.start(server.Config{})
 	m.url = r.url
-	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof")
+	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof", "--receipt-wait", "1m")
 	check(t, r.stop())
 	check(t, os.RemoveAll(p.dir))
 	check(t, os.CopyFS(p.dir, os.DirFS(copied)))

@@ -101,7 +101,7 @@ func testOneLedgerManyMachines(t *testing.T, p *place) {
 	for _, m := range []*machine{a, b, auditor} {
 		m.url = server.url
 	}
-	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "three", "--receipt", "three.tlog-proof")
+	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "three", "--receipt", "three.tlog-proof", "--receipt-wait", "1m")
 
 	key := []string{"--key", auditor.key}
 	with := func(args ...string) []string { return append(args, key...) }
@@ -222,6 +222,6 @@ func testReceiptIsAnAck(t *testing.T, p *place) {
 	if !bytes.Contains(b, []byte("/ack\n1\n")) && !bytes.HasPrefix(b, []byte("c2sp.org/tlog-proof@v1\n")) {
 		t.Errorf("%s", b)
 	}
-	time.Sleep(2 * betweenCheckpoints)
+	server.log(2)
 	m.says(0, "1 kept, 0 lost", "ledger", "check-receipts", ".", "--key", m.key)
 }

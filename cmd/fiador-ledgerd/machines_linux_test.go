@@ -174,14 +174,14 @@ func TestMachines(t *testing.T) {
 	with := func(args ...string) []string { return append(args, "--key", auditor.key) }
 
 	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof")
-	b.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof")
+	b.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "two", "--receipt", "two.tlog-proof", "--receipt-wait", "1m")
 	auditor.says(0, "CLEAN", with("ledger", "verify", "--tiles")...)
 	auditor.says(0, `"run_id":"two"`, with("ledger", "show", "2", "--line")...)
 
 	// A machine that does not know the certificate sends nothing, and no machine has the server's
 	// own addresses.
 	stranger.env = []string{"SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/dev/null"}
-	stranger.says(2, "certificate", "run", "intent.json", "--ledger-wait", "1s")
+	stranger.says(2, "certificate", "run", "intent.json", "--ledger-wait", "10s")
 	stranger.env = a.env
 	stranger.url = "https://127.0.0.1:8470"
 	stranger.says(2, "does not answer", "run", "intent.json", "--ledger-wait", "1s")
@@ -198,7 +198,7 @@ func TestMachines(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "log")
 	check(t, os.CopyFS(copied, os.DirFS(p.dir)))
 	r = p.process(flags...)
-	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "three", "--receipt", "three.tlog-proof")
+	a.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "three", "--receipt", "three.tlog-proof", "--receipt-wait", "1m")
 	auditor.says(0, "CLEAN", with("ledger", "verify")...)
 	check(t, r.stop())
 	check(t, os.RemoveAll(p.dir))

@@ -147,6 +147,9 @@ func TestFencedWriter(t *testing.T) {
 	p.takeLock()
 	rec := begun("run-2")
 	second.accepted(rec, second.retry(rec))
+	for range 150 { // the first server looks at its lock once a second, and a stall stops this loop too
+		time.Sleep(20 * time.Millisecond)
+	}
 	close(gate)
 	posted.Wait()
 	first.refused("a writer without its lock", outcome, 500, "storage")

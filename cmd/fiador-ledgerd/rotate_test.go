@@ -145,7 +145,7 @@ func TestRotateKeyKilled(t *testing.T) {
 				}
 				again := works.process("--public-read")
 				again.log(size)
-				got := again.post(begun("run-1"))
+				got := again.retry(begun("run-1"))
 				if again.accepted(begun("run-1"), got); !got.Again || got.Entry != first.Entry {
 					t.Errorf("again: %s", got.body)
 				}

@@ -280,7 +280,7 @@ func sendStorm(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	at := remote.Place{URL: task.URL, Key: key, Token: task.Token, State: task.State}
+	at := remote.Place{URL: task.URL, Key: key, Token: task.Token, State: task.State, Wait: patience}
 	for i, rec := range stormRecords(task.Number, task.Records) {
 		ack, err := sendOne(at, rec)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -305,6 +306,9 @@ func runSteps(t *testing.T, src string, how pageRun) page {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(src, notesPort) {
+		defer takeTurn(t)()
+	}
 	path = strings.Join(append(how.path, os.Getenv("PATH"), path), string(filepath.ListSeparator))
 	cmd.Env = rehearsal.Env("PATH="+path, "HOME="+dir, "TMPDIR="+dir, "LC_ALL=C", "TERM=dumb", "NO_COLOR=1")
 	parts := strings.Split(how.output(t, cmd), "\036")
@@ -317,6 +321,25 @@ func runSteps(t *testing.T, src string, how pageRun) page {
 		}
 	}
 	return p
+}
+
+// notesPort is the port of the service in docs/tools.md.
+const notesPort = "18765"
+
+// takeTurn waits until no other process runs the page with that service: the witness runs the
+// same pages beside the tests. The process that listens on the port below has the turn, until it
+// calls the returned function.
+func takeTurn(t *testing.T) (end func()) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		l, err := net.Listen("tcp", "127.0.0.1:18764")
+		if err == nil {
+			return func() { _ = l.Close() }
+		}
+		if time.Since(began) > 10*time.Minute {
+			t.Fatal(err)
+		}
+	}
 }
 
 // output runs a command and returns both streams, joined.

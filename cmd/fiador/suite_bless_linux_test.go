@@ -458,10 +458,7 @@ func TestCompareMoved(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			pipe, err := os.OpenFile(cases, os.O_WRONLY, 0) // waits until both sides are loaded
-			if err != nil {
-				t.Fatal(err)
-			}
+			pipe := writer(t, cases) // both sides are loaded then
 			part := filepath.Join(v.dir, c.part)
 			if err := os.Rename(part, part+" moved"); err != nil && c.part != "fresh" {
 				t.Fatal(err)
@@ -482,6 +479,17 @@ func TestCompareMoved(t *testing.T) {
 	}
 }
 
+// writer opens a FIFO as soon as a program reads it.
+func writer(t *testing.T, fifo string) (pipe *os.File) {
+	t.Helper()
+	awaits(t, "a program reads "+fifo, func() bool {
+		var err error
+		pipe, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil
+	})
+	return pipe
+}
+
 // TestCompareInterrupted: after a Ctrl-C nothing is written.
 func TestCompareInterrupted(t *testing.T) {
 	t.Parallel()
@@ -499,10 +507,7 @@ func TestCompareInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := os.OpenFile(cases, os.O_WRONLY, 0) // waits until the cases are read
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := writer(t, cases)
 	defer pipe.Close()
 	_ = cmd.Process.Signal(os.Interrupt)
 	if code := status(t, cmd.Wait()); code != cli.ExitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {

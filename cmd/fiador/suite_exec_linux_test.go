@@ -244,7 +244,7 @@ func TestSuiteExecHostile(t *testing.T) {
 			}
 			t.Parallel()
 			late := []string{"fork", "late"} // they end at their deadline alone
-			lateCmd, lateOut, lateSaid := command("late", "8s", late)
+			lateCmd, lateOut, lateSaid := command("late", "20s", late)
 			if err := lateCmd.Start(); err != nil {
 				t.Fatal(err)
 			}

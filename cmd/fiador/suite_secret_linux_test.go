@@ -271,14 +271,14 @@ func TestSuiteAttempts(t *testing.T) {
 	sum := map[string]int{}
 	for _, retries := range []int{0, rehearsal.Count(1, 3)} {
 		dirs := map[bool]string{}
-		for timeout, only := range map[string]string{"2s": "timeout.false,timeout.true", "1m": strings.Join(ended, ",")} {
+		for timeout, only := range map[string]string{"10s": "timeout.false,timeout.true", "1m": strings.Join(ended, ",")} {
 			run := fmt.Sprint("r", retries, "-", timeout)
 			_, stderr, code := b.run(t, "suite", "run", list, "--new", w.base, "--out", out, "--run-id", run, "--timeout", timeout, "--concurrency", "32", "--retries", fmt.Sprint(retries), "--only", only)
 			if code != cli.ExitAccepted {
 				t.Fatalf("exit status %d\n%s", code, stderr)
 			}
 			dir := filepath.Join(out, "new", run)
-			dirs[timeout == "2s"] = dir
+			dirs[timeout == "10s"] = dir
 			if stdout, stderr, code := b.run(t, "suite", "verify", dir); code != cli.ExitAccepted {
 				t.Errorf("verify: exit status %d\n%s%s", code, stdout, stderr)
 			}

@@ -43,7 +43,17 @@ func (s seat) shows(t *testing.T, args ...string) (screen string, code int) {
 	return screen, status(t, err)
 }
 
-var styled = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// progress is the line that a program on a slow machine shows meanwhile, up to where the program
+// clears the line.
+var progress = regexp.MustCompile("(\r\x1b\\[K[^\r\n]*)*\r\x1b\\[K")
+
+// lasting returns what stays on a screen.
+func lasting(screen string) string { return progress.ReplaceAllString(screen, "") }
+
+var style = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// unstyled returns the text that stays on a screen.
+func unstyled(screen string) string { return style.ReplaceAllString(lasting(screen), "") }
 
 // document is a RunError or a RunResult.
 var document = regexp.MustCompile(`(?m)^\{"(code|bundle)":`)
@@ -51,13 +61,13 @@ var document = regexp.MustCompile(`(?m)^\{"(code|bundle)":`)
 // words are the words of a screen, without styles, without the bars of a quotation and without
 // the ends of a command that goes on.
 func words(screen string) []string {
-	return slices.DeleteFunc(strings.Fields(styled.ReplaceAllString(screen, "")), func(w string) bool { return w == "|" || w == `\` })
+	return slices.DeleteFunc(strings.Fields(unstyled(screen)), func(w string) bool { return w == "|" || w == `\` })
 }
 
 // fits fails if a line of more than one word is wider than the screen.
 func fits(t *testing.T, screen string, columns int) {
 	t.Helper()
-	for line := range strings.SplitSeq(styled.ReplaceAllString(screen, ""), "\n") {
+	for line := range strings.SplitSeq(unstyled(screen), "\n") {
 		if n := utf8.RuneCountInString(line); n > columns && len(words(line)) > 1 {
 			t.Errorf("%d columns of %d: %q", n, columns, line)
 		}
@@ -148,7 +158,7 @@ func TestTerminalWidths(t *testing.T) {
 				}
 			}
 			for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
-				if screen, _ := (seat{dir: dir, columns: 40, env: []string{env}}).shows(t, tc.args...); strings.Contains(screen, "\x1b") {
+				if screen, _ := (seat{dir: dir, columns: 40, env: []string{env}}).shows(t, tc.args...); strings.Contains(lasting(screen), "\x1b") {
 					t.Errorf("%s: %q", env, screen)
 				}
 			}

@@ -134,16 +134,16 @@ func TestTranscriptOnAScreen(t *testing.T) {
 	t.Parallel()
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("\x1b[2Jout\n"), transcripttest.Err("\u009berr")}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
-	if got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", "show", name); got != want || code != cli.ExitAccepted {
+	if got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", "show", name); lasting(got) != want || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q\nwant\n%q", code, got, want)
 	}
-	if got, code := (seat{}).shows(t, "transcript", "show", name); !strings.Contains(got, "\n\x1b[33m\\u009berr\x1b[0m\n") || code != cli.ExitAccepted {
+	if got, code := (seat{}).shows(t, "transcript", "show", name); !strings.Contains(lasting(got), "\n\x1b[33m\\u009berr\x1b[0m\n") || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q", code, got)
 	}
 	bad := put(t, t.TempDir(), "\x1b[2Jbad.log", "=== STDOUT ===\n\n=== STDERR ===\n\n--- BEGIN EVENTS ---\n\x1b[2J\n")
 	for _, command := range []string{"show", "events", "verify"} {
 		got, code := (seat{env: []string{"NO_COLOR=1"}}).shows(t, "transcript", command, bad)
-		if code == cli.ExitAccepted || strings.Contains(got, "\x1b") || !strings.Contains(got, `bad.log: `) {
+		if code == cli.ExitAccepted || strings.Contains(lasting(got), "\x1b") || !strings.Contains(got, `bad.log: `) {
 			t.Errorf("%s: exit status %d, screen %q", command, code, got)
 		}
 	}

@@ -494,7 +494,9 @@ func TestNothingBeforeTheDecision(t *testing.T) {
 	if last := strings.Join(heard[len(heard)-2:], "\n"); !strings.Contains(heard[len(heard)-2], `"n":1`) || !strings.Contains(heard[len(heard)-1], `"n":3`) {
 		t.Errorf("the server reads %s", last)
 	}
+	c.mu.Lock()
 	c.allowed = slices.DeleteFunc(c.allowed, func(s string) bool { return strings.Contains(s, `"n":2`) })
+	c.mu.Unlock()
 	c.tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"fiador-1"}}`)
 	c.until(func(heard []string) bool { return strings.Contains(heard[len(heard)-1], "fiador-1") })
 }

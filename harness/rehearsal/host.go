@@ -2,7 +2,9 @@ package rehearsal
 
 import (
 	"net"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -33,6 +35,15 @@ func Serve(t testing.TB) *Server {
 		}
 	}()
 	return s
+}
+
+// WriteFile writes a file that a test starts as a program afterwards. Meanwhile no other
+// goroutine starts a process, whose fork would have the file open too, so that it could not be
+// started (ETXTBSY).
+func WriteFile(name string, text []byte, mode os.FileMode) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(name, text, mode)
 }
 
 // Closed returns an address of this machine at which nobody listens. Until the end of the test

@@ -238,11 +238,9 @@ func (p *tool) awaitIn(o *rehearsal.Buffer, text string) string {
 }
 
 // The words that begin the notes of a log which a slow machine can bring about: safe-run gives a
-// command five seconds after a signal, takes two signals at once for one, and closes streams
-// that are held for two seconds.
+// command five seconds after a signal, and closes streams that are held for two seconds.
 const (
 	overstayed = "safe-run killed: after=5s"
-	twice      = "safe-run killed: second INT"
 	held       = "safe-run output held: "
 )
 

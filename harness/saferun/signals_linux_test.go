@@ -107,7 +107,7 @@ func TestInterruptedByTimeout(t *testing.T) {
 	t.Parallel()
 	var patient patience
 	for range rehearsal.Count(5, 20) {
-		r := patient.prompt(t, twice, func() result {
+		r := patient.prompt(t, "safe-run killed: ", func() result { // one signal came late, or the command stood still
 			p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
 			p.await("ready")
 			p.signal(syscall.SIGINT)

@@ -114,6 +114,8 @@ func hostileBase(t *testing.T) (dir, self string) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	syscall.ForkLock.RLock() // a process that starts meanwhile would have the file open, and it would be busy
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(self, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +166,7 @@ func (sc *scene) mkdir(name string) {
 
 func (sc *scene) write(name, text string, mode os.FileMode) {
 	sc.Helper()
-	if err := os.WriteFile(sc.in(name), []byte(text), mode); err != nil {
+	if err := rehearsal.WriteFile(sc.in(name), []byte(text), mode); err != nil {
 		sc.Fatal(err)
 	}
 	if err := os.Chmod(sc.in(name), mode); err != nil {

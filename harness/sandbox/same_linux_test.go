@@ -169,6 +169,7 @@ const sameRuns = "FIADOR_RUNS"
 // belongings counts the resources of a process that it could fail to release.
 type belongings struct{ descriptors, goroutines, mounts, cgroups, folders, children int }
 
+// belongingsOf counts what the process has, with the mounts in the folder that temp is in.
 func belongingsOf(t *testing.T, temp string) belongings {
 	t.Helper()
 	folders, err := os.ReadDir(temp)
@@ -180,7 +181,7 @@ func belongingsOf(t *testing.T, temp string) belongings {
 		children = nil // this kernel does not have the file
 	}
 	return belongings{
-		descriptors: openFiles(), goroutines: runtime.NumGoroutine(), mounts: strings.Count(hostMounts(t), "\n"),
+		descriptors: openFiles(), goroutines: runtime.NumGoroutine(), mounts: len(mountsOf(filepath.Dir(temp))),
 		cgroups: len(groupsOf(os.Getpid())), folders: len(folders), children: len(strings.Fields(string(children))),
 	}
 }
@@ -196,14 +197,11 @@ func settledBelongings(t *testing.T, temp string) (b belongings) {
 }
 
 // keptBy says whether the process has the same resources later. It may have fewer
-// goroutines, because one more may end after the first count, and fewer mounts, because the
-// kernel removes the mount of another test when the test removes its folder.
+// goroutines, because one more may end after the first count.
 func (b belongings) keptBy(later belongings) bool {
-	if later.goroutines > b.goroutines || later.mounts > b.mounts {
-		return false
-	}
-	later.goroutines, later.mounts = b.goroutines, b.mounts
-	return later == b
+	ended := b.goroutines - later.goroutines
+	later.goroutines = b.goroutines
+	return later == b && ended >= 0
 }
 
 // TestManyRuns starts many sandboxes of every kind in one process.

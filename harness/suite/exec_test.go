@@ -20,17 +20,18 @@ type cluster struct{ execute.Place }
 // error of the cluster is no answer of the agent, and its message is kept.
 func TestExecOnCluster(t *testing.T) {
 	ask := func(ctx context.Context, where execute.Place) (o suite.Observed, dated bool) {
+		attempt, stop := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer stop()
 		x := &suite.Exec{Name: "agent.json", Where: where, Perform: func(ctx context.Context, _ execute.Task) (*execute.Performed, error) {
 			_, dated = ctx.Deadline()
-			time.Sleep(50 * time.Millisecond) // beyond the time of the attempt
+			<-attempt.Done()
+			time.Sleep(50 * time.Millisecond) // a cancellation reaches ctx after the attempt
 			if ctx.Err() != nil {
 				return nil, runerr.Stopped()
 			}
 			return nil, runerr.New(result.CodeSandbox, "no worker is free", "run it again later")
 		}}
-		ctx, stop := context.WithTimeout(ctx, 10*time.Millisecond)
-		defer stop()
-		return x.Ask(ctx, suite.Request{Most: 1000}), dated
+		return x.Ask(attempt, suite.Request{Most: 1000}), dated
 	}
 	o, dated := ask(t.Context(), cluster{})
 	if class, name := suite.Failed(o); dated || class != trial.Other || name != "spawn_failed" || !strings.Contains(string(o.Stderr), "RUN_E005: no worker is free") {
