@@ -123,7 +123,7 @@ func Why(ctx context.Context, err error) string {
 		cert  *tls.CertificateVerificationError
 	)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), ctx.Err() == nil && late(ctx):
 		return "no answer in the time that was left"
 	case ctx.Err() != nil:
 		return "interrupted"
