@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Call is a tool call that the model asks for.
@@ -55,7 +57,11 @@ var offers = regexp.MustCompile(`"(input_schema|parameters|functionDeclarations)
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	text, path := string(body), r.URL.Path
-	c := m.next(r.Method+" "+path+" "+text, offers.MatchString(text))
+	tools := offers.MatchString(text)
+	c := m.next(r.Method+" "+path+" "+text, tools)
+	if c == nil && tools && strings.HasSuffix(path, "/responses") {
+		m.answered()
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -90,6 +96,22 @@ func (m *Model) next(request string, tools bool) *Call {
 		c.Input = strings.ReplaceAll(c.Input, "$1", found[len(found)-1][1])
 	}
 	return &c
+}
+
+// answered waits until the client has answered the last call, for ten seconds at most. A client
+// with two conversations ends after the last word of the first, and the call of the second is
+// lost.
+func (m *Model) answered() {
+	for range 100 {
+		m.mu.Lock()
+		id := fmt.Sprintf("call_%02d", m.given)
+		done := m.given == 0 || slices.ContainsFunc(m.log, func(request string) bool { return strings.Contains(request, id) })
+		m.mu.Unlock()
+		if done {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // event writes one event of a stream.
