@@ -3,7 +3,6 @@
 package harness_test
 
 import (
-	"bytes"
 	"os"
 	"runtime"
 	"testing"
@@ -28,12 +27,7 @@ func held(t *testing.T) holding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Tests of other packages mount too, but not in the temporary folder of a tier.
-	return holding{len(files), bytes.Count(mounts, []byte("/fiador-test-")), runtime.NumGoroutine()}
+	return holding{len(files), rehearsal.Mounts(t, "/fiador-test-"), runtime.NumGoroutine()}
 }
 
 // heap returns the bytes that are in use after a collection. The second one frees what the

@@ -361,7 +361,10 @@ func testWitnessesAway(t *testing.T, p *place) {
 	b.become(answers(500, "text/plain", ""))
 	policy := p.policy(a.line(), b.line(), "group both 2 a.example/w b.example/w\nquorum both\n")
 	r := p.process(policy...)
-	r.waitFor("the witness b.example/w cannot say whether this log is the newest")
+	r.waitFor("the witness b.example/w cannot say whether this log is the newest: ")
+	if said := r.stderr.String(); !strings.Contains(said, "it answers 500") && !strings.Contains(said, "no whole answer within") { // this process stood still
+		t.Error(said)
+	}
 	m := r.machine(t, "ci")
 	m.says(0, `"accepted":true`, "run", "intent.json", "--run-id", "one", "--receipt", "one.tlog-proof", "--receipt-wait", "500ms", "--pack", "one.pack")
 	receipt, err := os.ReadFile(filepath.Join(m.home, "one.tlog-proof"))

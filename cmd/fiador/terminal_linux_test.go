@@ -44,8 +44,8 @@ func (s seat) shows(t *testing.T, args ...string) (screen string, code int) {
 }
 
 // progress is the line that a program on a slow machine shows meanwhile, up to where the program
-// clears the line.
-var progress = regexp.MustCompile("(\r\x1b\\[K[^\r\n]*)*\r\x1b\\[K")
+// clears the line. Its text has no control characters.
+var progress = regexp.MustCompile("(\r\x1b\\[K(\\PC|\x1b\\[[0-9;]*m)*)*\r\x1b\\[K")
 
 // lasting returns what stays on a screen.
 func lasting(screen string) string { return progress.ReplaceAllString(screen, "") }

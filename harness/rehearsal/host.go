@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -44,6 +45,23 @@ func WriteFile(name string, text []byte, mode os.FileMode) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(name, text, mode)
+}
+
+// Mounts counts the mounts that this process sees, but those in folders for temporary files
+// whose path lacks own: tests of other packages mount and unmount there meanwhile.
+func Mounts(t testing.TB, own string) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if at := strings.Fields(line)[4]; strings.Contains(line, own) || !strings.HasPrefix(at, "/tmp/") && !strings.HasPrefix(at, os.TempDir()+"/") {
+			n++
+		}
+	}
+	return n
 }
 
 // Closed returns an address of this machine at which nobody listens. Until the end of the test

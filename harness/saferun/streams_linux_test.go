@@ -348,7 +348,8 @@ func TestReaderStalls(t *testing.T) {
 		{"both on one pipe", "exec yes", []string{"stdout"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()             // each takes a while
+			t.Parallel() // each takes a while
+
 			var pipes [2][2]*os.File // of stdout and of stderr, each with its reader and its writer
 			for i := range pipes {
 				var err error

@@ -169,7 +169,6 @@ const sameRuns = "FIADOR_RUNS"
 // belongings counts the resources of a process that it could fail to release.
 type belongings struct{ descriptors, goroutines, mounts, cgroups, folders, children int }
 
-// belongingsOf counts what the process has, with the mounts in the folder that temp is in.
 func belongingsOf(t *testing.T, temp string) belongings {
 	t.Helper()
 	folders, err := os.ReadDir(temp)
@@ -181,7 +180,7 @@ func belongingsOf(t *testing.T, temp string) belongings {
 		children = nil // this kernel does not have the file
 	}
 	return belongings{
-		descriptors: openFiles(), goroutines: runtime.NumGoroutine(), mounts: len(mountsOf(filepath.Dir(temp))),
+		descriptors: openFiles(), goroutines: runtime.NumGoroutine(), mounts: rehearsal.Mounts(t, filepath.Dir(temp)),
 		cgroups: len(groupsOf(os.Getpid())), folders: len(folders), children: len(strings.Fields(string(children))),
 	}
 }

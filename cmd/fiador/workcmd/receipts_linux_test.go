@@ -87,7 +87,7 @@ func TestReceiptsAreRuns(t *testing.T) {
 				// On a machine that stalls, the second of this run is over before its command has
 				// written, or the command is killed.
 				got := again.Receipts["timeout"]
-				if !bytes.Equal(got["stdout"], file.Receipts["timeout"]["stdout"]) || !bytes.Contains(got["pack/runner.json"], []byte(`"SIGTERM"`)) {
+				if !*update && (!bytes.Equal(got["stdout"], file.Receipts["timeout"]["stdout"]) || !bytes.Contains(got["pack/runner.json"], []byte(`"SIGTERM"`))) {
 					return fmt.Sprintf("timeout: %s %s", got["stdout"], got["pack/runner.json"])
 				}
 				return ""
